@@ -27,7 +27,7 @@ _WARM_UP = 3
 
 def sliced(model: Path, folder: Path, stages: int) -> str:
     """Write the shards of a pipeline; returns their pattern."""
-    from rankmesh.worker.model_file.model_format import format_of
+    from rankmesh.compiler.model_file.model_format import format_of
     from rankmesh.worker.slicing.emission.write import write_shard
     from rankmesh.worker.slicing.graph.source_graph import source_model
     from rankmesh.worker.slicing.placement.slice_plan import SlicePlan

@@ -19,7 +19,7 @@ from slicing_lockstep import LockstepRun, predicted
 
 from rankmesh.comm.errors import ModelError
 from rankmesh.comm.processes.shard_trial import ShardTrial
-from rankmesh.worker.model_file.model_format import load_model
+from rankmesh.compiler.model_file.model_format import load_model
 from rankmesh.worker.slicing.emission.feeds import random_feeds
 from rankmesh.worker.slicing.emission.rank_proof import WrittenShards, prove_by_ranks
 from rankmesh.worker.slicing.emission.stage_layout import stage_layout

@@ -255,7 +255,7 @@ NOT_IN_A_RANK = (
     "rankmesh.launch.run.run",
     "rankmesh.launch.supervision.supervised_job",
     "rankmesh.worker.api.model",
-    "rankmesh.worker.model_file.resized",
+    "rankmesh.compiler.model_file.resized",
     "rankmesh.compiler.onnx_graph.retype",
     "rankmesh.worker.weights",
     *(
@@ -267,7 +267,7 @@ NOT_WITH_A_KEPT_BUILD = (
     "rankmesh.worker.lowering",
     "rankmesh.compiler.mindir.reader",
     "rankmesh.compiler.mindir.mindir_pb2",
-    "rankmesh.worker.model_file.model_format",
+    "rankmesh.compiler.model_file.model_format",
     "rankmesh.worker.partition.cut",
 )
 IMPORTED = re.compile(r"^(\[rank \d\] |)import '([\w.]+)' # <", re.MULTILINE)

@@ -1,7 +1,7 @@
 """Shards of a model: from the MODEL that a user names to one path for each rank.
 
 Between the plan of ranks and the model: a started rank loads the file that is its own, and the
-modules of worker/model_file read it.
+modules of compiler/model_file read it.
 """
 
 from __future__ import annotations

@@ -13,12 +13,12 @@ from ...comm.job.shard import find_shards
 from ...comm.job_memory.progress import Stage
 from ...comm.text import counted, show
 from ...compiler.mindir.crypto import Decryption
+from ...compiler.model_file.loaded_model import LoadedModel
+from ...compiler.model_file.model_assets import NO_ASSETS, ModelAssets
+from ...compiler.model_file.model_format import format_of
 from ...compiler.onnx_graph.collective_nodes import Groups, places
 from ...compiler.onnx_graph.onnx_values import tensor_bytes
 from ...worker.api.types.config_keys import Effect, key_effect
-from ...worker.model_file.loaded_model import LoadedModel
-from ...worker.model_file.model_assets import NO_ASSETS, ModelAssets
-from ...worker.model_file.model_format import format_of
 from ...worker.partition.cut import make_plan
 from ...worker.partition.fingerprint import Operand
 from ...worker.partition.plan import CollectiveStep, Plan, Signature

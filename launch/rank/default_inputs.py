@@ -47,7 +47,7 @@ def _found(spec: ProgramSpec, path: str, inputs: Sequence[Signature]) -> FoundSh
     if all(one.type.shape is not None and min(one.type.shape, default=0) >= 0 for one in inputs):
         return FoundShapes({})
     # a rank whose build is kept reads no model
-    from ...worker.model_file.model_format import load_model
+    from ...compiler.model_file.model_format import load_model
     from ...worker.slicing.right_sizes.default_shapes import default_shapes
 
     shapes = default_shapes(load_model(path, spec.decryption, spec.assets.folder))

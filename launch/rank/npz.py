@@ -15,7 +15,7 @@ import numpy as np
 from ...comm.arrays import Array, Shape
 from ...comm.errors import InputError
 from ...comm.host.resources import memory_limit
-from ...worker.model_file.npz_file import NpzFile
+from ...compiler.model_file.npz_file import NpzFile
 from ...worker.partition.plan import Signature
 
 _INPUTS, _OUTPUTS = ("in", "inputs"), ("out", "outputs")

@@ -78,7 +78,7 @@ def _refuse_doubles(
     Reading the model takes long, and few models take float64: call this only for files that have
     it.
     """
-    from ...worker.model_file.model_assets import ModelAssets
+    from ...compiler.model_file.model_assets import ModelAssets
     from ..inspection.inspect import describe
     from ..options.user_files import read_config
 

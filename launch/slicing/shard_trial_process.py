@@ -31,7 +31,7 @@ from ..supervision.supervised_job import SupervisedJob
 
 _OF_RANKS = (
     "launch.rank.run_rank",
-    "worker.model_file.onnx_format",
+    "compiler.model_file.onnx_format",
     "worker.partition.cut",
     "worker.partition.origin",
     "compiler.onnx_graph.constant_folding",

@@ -15,7 +15,7 @@ from rankmesh.compiler.lite.lite_file import IDENTIFIER, read_lite
 from rankmesh.compiler.lite.schema.lite_schema import lite_schema
 from rankmesh.compiler.mindir import dtypes
 from rankmesh.compiler.mindir.graph import MindirModel, MindirNode
-from rankmesh.worker.model_file.mindir_format import load_mindir
+from rankmesh.compiler.model_file.mindir_format import load_mindir
 
 
 class LiteModel:

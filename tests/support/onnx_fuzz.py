@@ -18,8 +18,8 @@ from ways import Way
 from ways_judged import judged_file
 
 from rankmesh.comm.errors import RankmeshError
-from rankmesh.worker.model_file.model_format import load_model
-from rankmesh.worker.model_file.onnx_format import read_onnx
+from rankmesh.compiler.model_file.model_format import load_model
+from rankmesh.compiler.model_file.onnx_format import read_onnx
 
 _LONGEST = 20_000
 

@@ -19,7 +19,7 @@ from onnx import (
 from shards import OPSETS
 
 from rankmesh.compiler.mindir.dtypes import to_onnx
-from rankmesh.worker.model_file.loaded_model import LoadedModel
+from rankmesh.compiler.model_file.loaded_model import LoadedModel
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 Shape = Sequence[int | str | None] | None

@@ -9,7 +9,7 @@ import onnx
 import onnx_ir as ir
 from onnx import helper, numpy_helper
 
-from rankmesh.worker.model_file.loaded_model import LoadedModel
+from rankmesh.compiler.model_file.loaded_model import LoadedModel
 from rankmesh.worker.slicing.emission.conversions import convertible
 from rankmesh.worker.slicing.emission.trial import relative_error, run_in_lockstep, run_model
 from rankmesh.worker.slicing.graph.dims import usual

@@ -15,9 +15,9 @@ from ...comm.errors import ModelError
 from ...comm.host.stamp import NO_FILES, Files
 from ...comm.job.rank import Rank
 from ...comm.loggers import LOG
+from ...compiler.model_file.model_assets import NO_ASSETS, ModelAssets
 from ...compiler.onnx_graph.external import NO_MEMORY
 from ..executors.base import Executor, Runnable
-from ..model_file.model_assets import NO_ASSETS, ModelAssets
 from ..partition.plan import Plan, Segment
 from .identity import BuildOptions, ModelIdentities, ModelIdentity, entry_key
 from .kept_build import KeptBuild, write_entry
@@ -27,7 +27,7 @@ from .verification import verify_behind
 
 if TYPE_CHECKING:
     from ...compiler.mindir.crypto import Decryption
-    from ..model_file.loaded_model import LoadedModel
+    from ...compiler.model_file.loaded_model import LoadedModel
 
 _NICE = 19
 Shapes = Sequence[tuple[int, ...]] | None
@@ -192,7 +192,7 @@ def read_build(
 
 def _loaded(path: str, decryption: Decryption | None, folder: str, shapes: Shapes) -> LoadedModel:
     """The model for these shapes of its inputs; ModelError where it cannot have them."""
-    from ..model_file.model_format import load_model
+    from ...compiler.model_file.model_format import load_model
 
     loaded = load_model(path, decryption, folder, shapes)
     if shapes is not None:

@@ -16,7 +16,7 @@ from ...comm.processes.child_answer import follow_parent, tell
 from ...comm.transfer.messages import OfferedFile
 from ...comm.transfer.model_files import LIST_REQUEST_DECODER, ListedFiles, ListRequest, LocalFile
 from ...compiler.mindir.crypto import decryption_from_environment
-from ..model_file.model_format import MINDIR, format_of
+from ...compiler.model_file.model_format import MINDIR, format_of
 from .file_digests import FileDigests
 from .settings import served_cache
 

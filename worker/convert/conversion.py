@@ -17,7 +17,7 @@ from .settings import ConversionSettings
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from ..model_file.loaded_model import LoadedModel
+    from ...compiler.model_file.loaded_model import LoadedModel
     from .graph_conversion import GraphWeight
     from .mindir.file_writer import WeightElements
     from .mindir.graph_builder import GraphBuilder
@@ -35,7 +35,7 @@ def convert_model(settings: ConversionSettings, progress: Progress | None = None
     The files appear when they are complete. Raises ModelError where the model cannot be read or
     has operators without a counterpart, InputError for shapes that do not fit it.
     """
-    from ..model_file.refused_model import refused_by_onnxruntime
+    from ...compiler.model_file.refused_model import refused_by_onnxruntime
 
     with refused_by_onnxruntime(settings.model):
         return _written(settings, progress)
@@ -60,7 +60,7 @@ def _written(settings: ConversionSettings, progress: Progress | None) -> Path:
 
 
 def _check_layout(settings: ConversionSettings) -> None:
-    from ..model_file.model_format import LITE, format_of
+    from ...compiler.model_file.model_format import LITE, format_of
 
     last = settings.last_channels
     if (last.inputs or last.outputs) and format_of(settings.model) is LITE:
@@ -139,8 +139,8 @@ def _converted(
 
 def _loaded(settings: ConversionSettings) -> LoadedModel:
     """The model with the shapes that the settings give its inputs."""
+    from ...compiler.model_file.model_format import load_model
     from ...compiler.onnx_graph.onnx_values import tensor_type
-    from ..model_file.model_format import load_model
     from ..resizing.resize_check import check_file
 
     path = settings.model

@@ -10,11 +10,11 @@ from onnx import NodeProto, TensorProto, ValueInfoProto
 from ...comm.errors import ModelError
 from ...comm.text import counted
 from ...compiler.mindir.graph import MOST_DIMENSIONS
+from ...compiler.model_file.loaded_model import LoadedModel
 from ...compiler.onnx_graph.collective_nodes import DOMAIN, NO_GROUPS, SLICING, Groups, node_label
 from ...compiler.onnx_graph.external import external_array
 from ...compiler.onnx_graph.onnx_values import tensor_type
 from ...compiler.onnx_graph.optional_inputs import optional_inputs
-from ..model_file.loaded_model import LoadedModel
 from .graph_cutter import CutContext, GraphCutter
 from .plan import CollectiveStep, Plan, Signature, StateVariable, Step
 

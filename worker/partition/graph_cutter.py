@@ -9,6 +9,7 @@ from onnx import GraphProto, NodeProto, TensorProto
 
 from ...comm.errors import ModelError
 from ...compiler.mindir.graph import TensorType
+from ...compiler.model_file.loaded_model import LoadedModel
 from ...compiler.onnx_graph.collective_nodes import DOMAIN, NO_GROUPS, Groups, call_of, node_label
 from ...compiler.onnx_graph.collective_types import result_types, without_meaning
 from ...compiler.onnx_graph.onnx_values import (
@@ -20,7 +21,6 @@ from ...compiler.onnx_graph.onnx_values import (
     with_own_names,
 )
 from ...compiler.onnx_graph.segment_model import segment_model, unknown_type
-from ..model_file.loaded_model import LoadedModel
 from .plan import Block, BranchStep, CollectiveStep, LoopStep, Segment, Step
 
 

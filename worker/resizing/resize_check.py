@@ -14,10 +14,10 @@ import onnx_ir as ir
 from onnx import helper
 
 from ...comm.errors import ModelError
+from ...compiler.model_file.loaded_model import LoadedModel
+from ...compiler.model_file.model_format import load_model
 from ...compiler.onnx_graph.constant_folding import RANDOM
 from ...compiler.onnx_graph.external import external_array, lies_in
-from ..model_file.loaded_model import LoadedModel
-from ..model_file.model_format import load_model
 from ..slicing.graph.shape_run import ShapeRun
 from ..slicing.graph.source_graph import located_model, made_uniform
 from .axis_factors import AxisFactors

@@ -9,9 +9,9 @@ from __future__ import annotations
 import msgspec
 
 from ...compiler.mindir.crypto import Decryption
+from ...compiler.model_file.model_assets import NO_ASSETS, ModelAssets
 from ..cache.settings import CacheLocation
 from ..executors.settings import ExecutorSettings, PrecisionSettings
-from ..model_file.model_assets import NO_ASSETS, ModelAssets
 
 
 class ProgramSpec(msgspec.Struct, frozen=True):

@@ -175,7 +175,7 @@ class Session:
     @property
     def user_info(self) -> dict[str, str]:
         """The notes of the exporter in the model file, by name."""
-        from ..model_file.model_format import format_of
+        from ...compiler.model_file.model_format import format_of
 
         path = self.plan.path
         found = format_of(path)

@@ -15,7 +15,7 @@ import msgspec
 from ...comm.errors import UsageError
 from ...comm.serving.weight_slices import WEIGHTS
 from ...comm.text import counted
-from ..model_file.refused_model import refused_by_onnxruntime
+from ...compiler.model_file.refused_model import refused_by_onnxruntime
 from .sources import read_source, require_packages, stem_of
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from ...comm.errors import ModelError, UsageError
 from ...comm.host.stamp import Files
 from ...compiler.mindir.mindir_file import is_encrypted
-from ..model_file.model_format import load_model
+from ...compiler.model_file.model_format import load_model
 
 if TYPE_CHECKING:
-    from ..model_file.loaded_model import LoadedModel
+    from ...compiler.model_file.loaded_model import LoadedModel
     from .graph.source_graph import SourceGraph
 
 _OLDEST = {"onnx_ir": (1, 0), "onnx": (1, 18)}

@@ -11,8 +11,8 @@ from lite_models import LiteModel, run_model
 import rankmesh as mslite
 from rankmesh.comm.errors import ModelError
 from rankmesh.compiler.lite.lite_file import read_lite
-from rankmesh.worker.model_file.mindir_format import load_mindir
-from rankmesh.worker.model_file.model_format import load_model
+from rankmesh.compiler.model_file.mindir_format import load_mindir
+from rankmesh.compiler.model_file.model_format import load_model
 
 F32 = np.float32
 R = np.random.default_rng(3)

@@ -11,7 +11,7 @@ from lite_models import results_of_nodes, run_model
 import rankmesh as mslite
 from rankmesh.compiler.lite.lite_file import read_lite
 from rankmesh.compiler.mindir.graph import MindirModel, MindirNode
-from rankmesh.worker.model_file.model_format import format_of
+from rankmesh.compiler.model_file.model_format import format_of
 
 DATA = Path(__file__).parents[2] / "data" / "ms"
 

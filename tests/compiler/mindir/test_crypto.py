@@ -29,7 +29,7 @@ from rankmesh.compiler.mindir.graph import MindirModel
 from rankmesh.compiler.mindir.mindir_pb2 import ModelProto
 from rankmesh.compiler.mindir.reader import read_model
 from rankmesh.compiler.mindir.segments import MODES
-from rankmesh.worker.model_file.model_format import load_model
+from rankmesh.compiler.model_file.model_format import load_model
 
 pytestmark = pytest.mark.pure
 

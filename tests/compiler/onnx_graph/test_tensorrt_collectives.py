@@ -18,9 +18,9 @@ from onnx_models import collective, graph, model, node
 from processes import rankmesh
 
 from rankmesh import ModelError
+from rankmesh.compiler.model_file.normal_form.normal_form import normalise
 from rankmesh.compiler.onnx_graph.collective_nodes import call_of
 from rankmesh.compiler.onnx_graph.tensorrt_collectives import from_tensorrt, to_tensorrt
-from rankmesh.worker.model_file.normal_form.normal_form import normalise
 
 POLYGRAPHY = Path(__file__).parents[2] / "data" / "tensorrt"
 TOLERANCE = 1e-5

@@ -11,11 +11,11 @@ from onnx import TensorProto, ValueInfoProto, helper, numpy_helper, save
 from onnx_models import model, node
 
 from rankmesh import Model, ModelError, ModelType
+from rankmesh.compiler.model_file.model_format import format_of, load_model
 from rankmesh.compiler.onnx_graph.value_kinds import ValueKinds
 from rankmesh.worker.convert.conversion import convert_model
 from rankmesh.worker.convert.settings import ConversionSettings
 from rankmesh.worker.executors.settings import ExecutorSettings
-from rankmesh.worker.model_file.model_format import format_of, load_model
 from rankmesh.worker.partition.cut import make_plan
 from rankmesh.worker.runtime.program_spec import ProgramSpec
 from rankmesh.worker.serving.string_model import open_string_model

@@ -20,10 +20,10 @@ from onnx_models import model, node
 
 from rankmesh import Context, Model, ModelType
 from rankmesh.compiler.mindir.mindir_pb2 import ModelProto
+from rankmesh.compiler.model_file.user_tensors import UserTensors
 from rankmesh.worker.cache import identity
 from rankmesh.worker.cache.store import CacheStore
 from rankmesh.worker.executors.onnxruntime import OnnxRuntime
-from rankmesh.worker.model_file.user_tensors import UserTensors
 
 _SIZE = 2000
 _PRIVATE = {"ascend_context": {"weights_mode": "private"}}

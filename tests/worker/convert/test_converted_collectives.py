@@ -13,9 +13,9 @@ from onnx import TensorProto, helper
 import rankmesh
 from rankmesh.comm.errors import ModelError
 from rankmesh.compiler.mindir.reader import read_model
+from rankmesh.compiler.model_file.model_format import load_model
 from rankmesh.worker.convert.conversion import convert_model
 from rankmesh.worker.convert.settings import ConversionSettings
-from rankmesh.worker.model_file.model_format import load_model
 
 PAIR: dict[str, Any] = {"group": "world", "ranks": [0, 1]}
 SUB: dict[str, Any] = {"group": "1-a", "ranks": [2, 5, 7]}

@@ -17,12 +17,12 @@ from onnx import TensorProto, helper
 from onnx.external_data_helper import load_external_data_for_model
 
 from rankmesh.comm.errors import ModelError
+from rankmesh.compiler.model_file.model_format import load_model
 from rankmesh.worker.convert.control_flow import CONTROL_FLOW
 from rankmesh.worker.convert.conversion import convert_model
 from rankmesh.worker.convert.expansion.registry import expansions
 from rankmesh.worker.convert.operators.registry import conversions
 from rankmesh.worker.convert.settings import ConversionSettings
-from rankmesh.worker.model_file.model_format import load_model
 
 TOLERANCE = 1e-5
 """Of the largest magnitude: one float32 rounding or a few, as decompositions round differently."""

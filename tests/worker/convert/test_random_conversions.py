@@ -9,9 +9,9 @@ import onnx
 import onnxruntime
 import pytest
 
+from rankmesh.compiler.model_file.model_format import load_model
 from rankmesh.worker.convert.conversion import convert_model
 from rankmesh.worker.convert.settings import ConversionSettings
-from rankmesh.worker.model_file.model_format import load_model
 
 X = np.linspace(0.2, 0.8, 4000, dtype=np.float32).reshape(4, 1000)
 

@@ -11,9 +11,9 @@ import pytest
 from conversion_models import SEQUENCES, SEQUENCES_TEXT
 
 from rankmesh.comm.errors import ModelError
+from rankmesh.compiler.model_file.model_format import load_model
 from rankmesh.worker.convert.conversion import convert_model
 from rankmesh.worker.convert.settings import ConversionSettings
-from rankmesh.worker.model_file.model_format import load_model
 
 X = np.arange(12, dtype=np.float32).reshape(2, 6)
 

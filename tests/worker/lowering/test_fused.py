@@ -10,8 +10,8 @@ from pathlib import Path
 import onnx
 import pytest
 
+from rankmesh.compiler.model_file.model_format import load_model
 from rankmesh.worker.executors.onnxruntime import OnnxRuntime
-from rankmesh.worker.model_file.model_format import load_model
 from rankmesh.worker.partition.cut import make_plan
 from rankmesh.worker.partition.plan import Segment
 

@@ -11,8 +11,8 @@ from onnx_models import collective, graph, loaded, model, node
 from rankmesh.comm.collective_call import Kind, Reduction
 from rankmesh.comm.errors import ModelError
 from rankmesh.compiler.mindir.graph import TensorType
-from rankmesh.worker.model_file.loaded_model import LoadedModel
-from rankmesh.worker.model_file.normal_form.normal_form import normalise
+from rankmesh.compiler.model_file.loaded_model import LoadedModel
+from rankmesh.compiler.model_file.normal_form.normal_form import normalise
 from rankmesh.worker.partition.cut import make_plan
 from rankmesh.worker.partition.fingerprint import fingerprint
 from rankmesh.worker.partition.plan import (

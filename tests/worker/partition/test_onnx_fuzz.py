@@ -16,8 +16,8 @@ from onnx_models import collective, graph, model, node
 
 from rankmesh.comm.errors import ModelError
 from rankmesh.compiler.mindir.wire import write_varint
+from rankmesh.compiler.model_file.model_format import load_model
 from rankmesh.launch.inspection.inspect import describe
-from rankmesh.worker.model_file.model_format import load_model
 from rankmesh.worker.partition.cut import make_plan
 
 X, Y = {"x": [4]}, {"y": [4]}

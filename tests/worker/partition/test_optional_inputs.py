@@ -17,7 +17,7 @@ from served_http import binary, serving
 
 import rankmesh
 from rankmesh.comm.errors import InputError
-from rankmesh.worker.model_file.normal_form.normal_form import normalise
+from rankmesh.compiler.model_file.normal_form.normal_form import normalise
 from rankmesh.worker.partition.cut import make_plan
 
 X = np.random.default_rng(0).standard_normal((3, 64)).astype(np.float32)

@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from slicing import check_plan, graph_of
 
-from rankmesh.worker.model_file.model_format import load_model
+from rankmesh.compiler.model_file.model_format import load_model
 from rankmesh.worker.slicing.emission.localise import local_model
 from rankmesh.worker.slicing.planning.costs import HostCosts, collectives
 from rankmesh.worker.slicing.search.choose import choose_plan

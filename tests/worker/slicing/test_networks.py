@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from slicing import check_plan
 
-from rankmesh.worker.model_file.model_format import load_model
+from rankmesh.compiler.model_file.model_format import load_model
 from rankmesh.worker.slicing.emission.trial import run_model
 from rankmesh.worker.slicing.graph.source_graph import SourceGraph, source_model
 from rankmesh.worker.slicing.planning.pipeline import with_stages

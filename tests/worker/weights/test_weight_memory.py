@@ -14,7 +14,7 @@ from onnx import numpy_helper
 from onnx_models import model
 
 from rankmesh.comm.errors import UsageError
-from rankmesh.worker.model_file.loaded_model import LoadedModel
+from rankmesh.compiler.model_file.loaded_model import LoadedModel
 from rankmesh.worker.partition.cut import make_plan
 from rankmesh.worker.weights.plan_weights import WeightReader, content_digests
 from rankmesh.worker.weights.store import WeightStore

@@ -16,9 +16,9 @@ from onnx_ir.passes import Sequential
 from onnx_ir.passes import common as passes
 
 from ....comm.errors import ModelError
+from ....compiler.model_file.loaded_model import LoadedModel
 from ....compiler.onnx_graph.constant_folding import RANDOM
 from ....compiler.onnx_graph.optional_inputs import optional_inputs
-from ...model_file.loaded_model import LoadedModel
 from .annotations import Annotations, take_annotations
 from .dims import Dims
 from .embeddings import EmbeddingExpansion

@@ -14,7 +14,7 @@ import numpy as np
 
 from ....comm.arrays import Array
 from ....comm.errors import InputError, ModelError
-from ...model_file.npz_file import DENSEST, NpzFile
+from ....compiler.model_file.npz_file import DENSEST, NpzFile
 
 if TYPE_CHECKING:
     from ....compiler.mindir.graph import MindirModel

@@ -12,7 +12,7 @@ import pytest
 from slicing import check_plan, graph_of
 from tiny_transformer import tiny_transformer
 
-from rankmesh.worker.model_file.loaded_model import LoadedModel
+from rankmesh.compiler.model_file.loaded_model import LoadedModel
 from rankmesh.worker.slicing.emission.localise import local_model
 from rankmesh.worker.slicing.emission.trial import run_model
 from rankmesh.worker.slicing.emission.write import write_shard

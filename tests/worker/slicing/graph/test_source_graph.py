@@ -7,7 +7,7 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from rankmesh.worker.model_file.model_format import load_model
+from rankmesh.compiler.model_file.model_format import load_model
 from rankmesh.worker.slicing.graph.source_graph import source_model
 
 pytestmark = pytest.mark.pure

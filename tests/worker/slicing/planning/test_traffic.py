@@ -11,7 +11,7 @@ import onnx_ir as ir
 import pytest
 from tiny_transformer import tiny_transformer
 
-from rankmesh.worker.model_file.loaded_model import LoadedModel
+from rankmesh.compiler.model_file.loaded_model import LoadedModel
 from rankmesh.worker.slicing.emission.feeds import random_feeds
 from rankmesh.worker.slicing.emission.lockstep import merged
 from rankmesh.worker.slicing.emission.stage_layout import stage_layout

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper, parser
 from slicing import graph_of
 
 from rankmesh.comm.errors import InputError
-from rankmesh.worker.model_file.loaded_model import LoadedModel
+from rankmesh.compiler.model_file.loaded_model import LoadedModel
 from rankmesh.worker.slicing.graph.open_dimensions import open_dimensions
 from rankmesh.worker.slicing.graph.source_graph import source_model
 from rankmesh.worker.slicing.right_sizes.default_shapes import default_shapes
