@@ -14,13 +14,13 @@ from collections.abc import Callable
 
 def with_rankmesh(path: str) -> Callable[[], object]:
     """The public API: what a user's script does."""
+    import rankmesh.compiler.lowering.lower_mindir
     import rankmesh.compiler.mindir.reader
     import rankmesh.worker.cache.build_cache
     import rankmesh.worker.executors.onnxruntime
-    import rankmesh.worker.lowering.lower_mindir
     import rankmesh.worker.session.session  # noqa: F401
     from rankmesh import Context, Model, ModelType
-    from rankmesh.worker.lowering.builder.registry import lowering_of, supported
+    from rankmesh.compiler.lowering.builder.registry import lowering_of, supported
 
     all(map(lowering_of, supported()))  # families are imported on demand
     context = Context()

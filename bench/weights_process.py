@@ -26,13 +26,13 @@ class Acts:
     """What can be asked for; one model at a time."""
 
     def __init__(self) -> None:
+        import rankmesh.compiler.lowering.lower_mindir
         import rankmesh.compiler.mindir.reader
         import rankmesh.worker.cache.build_cache
         import rankmesh.worker.executors.onnxruntime
-        import rankmesh.worker.lowering.lower_mindir
         import rankmesh.worker.session.session
         import rankmesh.worker.weights.weight_client  # noqa: F401
-        from rankmesh.worker.lowering.builder.registry import lowering_of, supported
+        from rankmesh.compiler.lowering.builder.registry import lowering_of, supported
 
         all(map(lowering_of, supported()))  # families are imported on demand
         self._run: Any = None

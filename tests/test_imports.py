@@ -259,12 +259,12 @@ NOT_IN_A_RANK = (
     "rankmesh.compiler.onnx_graph.retype",
     "rankmesh.worker.weights",
     *(
-        f"rankmesh.worker.lowering.primitives.{family}"
+        f"rankmesh.compiler.lowering.primitives.{family}"
         for family in ("conv", "inplace", "norm", "recurrent", "scatter", "state")
     ),
 )
 NOT_WITH_A_KEPT_BUILD = (
-    "rankmesh.worker.lowering",
+    "rankmesh.compiler.lowering",
     "rankmesh.compiler.mindir.reader",
     "rankmesh.compiler.mindir.mindir_pb2",
     "rankmesh.compiler.model_file.model_format",
@@ -314,8 +314,8 @@ def test_a_run_imports_what_its_shards_need():
     for rank in (RANK_0, RANK_1):
         assert {
             "onnxruntime",
-            "rankmesh.worker.lowering.primitives.linear",
-            "rankmesh.worker.lowering.primitives.collective",
+            "rankmesh.compiler.lowering.primitives.linear",
+            "rankmesh.compiler.lowering.primitives.collective",
         } <= names[rank]
         assert [
             name for name in names[rank] for module in NOT_IN_A_RANK if under(name, module)
@@ -323,7 +323,7 @@ def test_a_run_imports_what_its_shards_need():
 
 
 def test_a_rank_whose_build_is_kept_imports_nothing_that_reads_or_lowers(tmp_path: Path):
-    assert "rankmesh.worker.lowering.lower_mindir" in imported_in_a_run(str(tmp_path))[RANK_0]
+    assert "rankmesh.compiler.lowering.lower_mindir" in imported_in_a_run(str(tmp_path))[RANK_0]
     names = imported_in_a_run(str(tmp_path))[RANK_0]
     assert [name for name in names for module in NOT_WITH_A_KEPT_BUILD if under(name, module)] == []
 

@@ -59,7 +59,7 @@ def _mapped(path: str) -> memoryview:
 
 
 def _model(path: str, root: Table, data: memoryview, stamp: Stamp) -> MindirModel:
-    from ...worker.lowering.ends import OUTPUT_NAMES
+    from ..lowering.ends import OUTPUT_NAMES
 
     if root["obfuscate"]:
         raise ModelError(f"{path}: is obfuscated, which is not supported: convert it without.")

@@ -62,7 +62,7 @@ class MindirFormat:
 
 def load_mindir(model: MindirModel) -> LoadedModel:
     """Lower a MindIR graph to ONNX; raises as lower_mindir does."""
-    from ...worker.lowering.lower_mindir import lower_mindir
+    from ..lowering.lower_mindir import lower_mindir
 
     lowered = lower_mindir(model)
     if SLICING in model.user_info:

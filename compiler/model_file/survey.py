@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from onnx import GraphProto, NodeProto, TensorProto
 
-from ...worker.lowering.unsupported import unsupported
+from ..lowering.unsupported import unsupported
 from ..mindir import dtypes
 from ..mindir.graph import Graph, MindirModel
 from ..onnx_graph.collective_nodes import DOMAIN

@@ -24,14 +24,14 @@ with atheris.instrument_imports(include=["rankmesh"]):
     from model_changes import change
     from recorded import Family, families
 
+    from rankmesh.compiler.lowering.builder.families import FAMILIES
+    from rankmesh.compiler.lowering.builder.lite_families import LITE_FAMILIES
     from rankmesh.compiler.mindir.mindir_pb2 import ModelProto
-    from rankmesh.worker.lowering.builder.families import FAMILIES
-    from rankmesh.worker.lowering.builder.lite_families import LITE_FAMILIES
 
     for family in FAMILIES:  # else each would come with its first primitive, and not be watched
-        import_module(f"rankmesh.worker.lowering.primitives.{family}")
+        import_module(f"rankmesh.compiler.lowering.primitives.{family}")
     for family in LITE_FAMILIES:
-        import_module(f"rankmesh.worker.lowering.lite.{family}")
+        import_module(f"rankmesh.compiler.lowering.lite.{family}")
 
 LARGEST_SEED = 60_000
 FOUND, SEEDS = map(Path, sys.argv[1:3])

@@ -7,7 +7,7 @@ this file):
     python tests/oracle/primitives.py [--only TEXT] [FAMILY ...]
 
 The cases are the lists in tests/oracle/cases/FAMILY.py. The records go into
-tests/data/primitives/FAMILY.npz; tests/worker/lowering/primitives/test_primitives.py reads them.
+tests/data/primitives/FAMILY.npz; tests/compiler/lowering/primitives/test_primitives.py reads them.
 --only runs the cases whose expression has TEXT and prints what comes out instead of saving it. A
 family takes from one to ten minutes.
 """

@@ -27,6 +27,7 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
 from rankmesh.comm.errors import RankmeshError
+from rankmesh.compiler.lowering.unsupported import unsupported
 from rankmesh.compiler.mindir.reader import read_model
 from rankmesh.worker.executors.torch import TorchExecutor
 from rankmesh.worker.executors.torch.call_list import CallList, TorchCall, store
@@ -34,7 +35,6 @@ from rankmesh.worker.executors.torch.graph_compiler import GraphCompiler
 from rankmesh.worker.executors.torch.operator_node import TorchNode
 from rankmesh.worker.executors.torch.registry import known_operators
 from rankmesh.worker.executors.torch.torch_segment import TorchSegment
-from rankmesh.worker.lowering.unsupported import unsupported
 from rankmesh.worker.partition.plan import Segment
 
 DEVICE = torch.device("privateuseone", 0)

@@ -10,10 +10,10 @@ from encrypted import KEY, encrypted
 
 from rankmesh.comm.errors import ModelError
 from rankmesh.compiler.lite.lite_file import read_lite
+from rankmesh.compiler.lowering.lower_mindir import lower_mindir
 from rankmesh.compiler.mindir.crypto import Decryption
 from rankmesh.compiler.mindir.reader import read_model
 from rankmesh.compiler.mindir.segments import MODES
-from rankmesh.worker.lowering.lower_mindir import lower_mindir
 
 KINDS = ("plain", "encrypted", "decrypted", "lite")
 

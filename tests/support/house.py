@@ -26,8 +26,8 @@ MAX_MEDIAN = 8
 MAX_ATTRIBUTES = 15
 MAX_MODULES = 20
 FAMILIES = {
-    "worker/lowering/primitives",
-    "worker/lowering/lite",
+    "compiler/lowering/primitives",
+    "compiler/lowering/lite",
     "worker/slicing/rules",
     "worker/convert/operators",
     "worker/executors/torch/operators",

@@ -1,4 +1,4 @@
-"""worker/lowering/builder/families.py and lite_families.py, from what the families register.
+"""compiler/lowering/builder/families.py and lite_families.py, from what the families register.
 
 `python tests/support/lowering_families.py` writes them.
 """
@@ -48,11 +48,11 @@ def text(folder: str = "primitives") -> str:
 
 
 def registered(folder: str) -> dict[str, list[str]]:
-    """The primitives that each module of a folder of worker/lowering registers."""
-    from rankmesh.worker.lowering.builder import registry
+    """The primitives that each module of a folder of compiler/lowering registers."""
+    from rankmesh.compiler.lowering.builder import registry
 
     for path in sorted((TABLE.parents[1] / folder).glob("*.py")):
-        import_module(f"rankmesh.worker.lowering.{folder}.{path.stem}")
+        import_module(f"rankmesh.compiler.lowering.{folder}.{path.stem}")
     found = defaultdict(list)
     for primitive, module in registry.registered():
         *_, home, family = module.split(".")

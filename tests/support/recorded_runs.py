@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 from recorded import Family, Record, families, make_input
 
+from rankmesh.compiler.lowering.lower_mindir import lower_mindir
 from rankmesh.compiler.mindir import dtypes
 from rankmesh.compiler.mindir.graph import MindirModel
 from rankmesh.launch.rank.compare import Distance
 from rankmesh.worker.executors.base import Executor
-from rankmesh.worker.lowering.lower_mindir import lower_mindir
 from rankmesh.worker.partition.plan import Segment
 
 NAMED = {row.name: row.numpy for row in dtypes.ELEMENT_TYPES}

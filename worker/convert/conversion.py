@@ -80,7 +80,7 @@ def _as_mindir(
     """The model as MindIR, whose outputs have these names."""
     from importlib.metadata import version
 
-    from ..lowering.ends import OUTPUT_NAMES
+    from ...compiler.lowering.ends import OUTPUT_NAMES
     from .mindir.builder import MindirBuilder
     from .mindir.model_files import write_model_files
 

@@ -13,9 +13,9 @@ import numpy as np
 from recorded_runs import FAMILIES, NAMED, RUNS, computed, differences, draws, label
 
 from rankmesh import Context, Model, ModelType
+from rankmesh.compiler.lowering.unsupported import unsupported
 from rankmesh.compiler.mindir.reader import read_model
 from rankmesh.worker.executors.torch import TorchExecutor
-from rankmesh.worker.lowering.unsupported import unsupported
 
 from ..figures import Figure, Skipped
 

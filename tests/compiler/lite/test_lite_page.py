@@ -9,7 +9,7 @@ import pytest
 
 from rankmesh.compiler.lite.equal_primitives import primitive_name
 from rankmesh.compiler.lite.schema.lite_schema import lite_schema
-from rankmesh.worker.lowering.builder.registry import is_supported
+from rankmesh.compiler.lowering.builder.registry import is_supported
 
 pytestmark = pytest.mark.pure
 PAGE = (Path(__file__).parents[3] / "docs" / "ms-files.md").read_text()

@@ -83,7 +83,7 @@ def test_each_node_computes_what_numpy_does(name: str) -> None:
 
 
 def test_a_chain_of_images_keeps_the_order_of_onnx() -> None:
-    from rankmesh.worker.lowering.lower_mindir import lower_mindir
+    from rankmesh.compiler.lowering.lower_mindir import lower_mindir
 
     graph = lower_mindir(read_lite(str(DATA / "ml_face_isface.ms"))).graph
     weights = {one.name for one in graph.initializer}

@@ -17,12 +17,12 @@ from model_changes import change
 from primitives import Fixed, Parameter, Writer, run
 
 from rankmesh.comm.errors import ModelError
+from rankmesh.compiler.lowering.lower_mindir import lower_mindir
 from rankmesh.compiler.mindir.crypto import Decryption
 from rankmesh.compiler.mindir.mindir_pb2 import ModelProto
 from rankmesh.compiler.mindir.reader import read_model
 from rankmesh.compiler.mindir.segments import MODES
 from rankmesh.launch.inspection.inspect import describe
-from rankmesh.worker.lowering.lower_mindir import lower_mindir
 
 DATA = Path(__file__).parents[2] / "data"
 KEPT = sorted(path for path in (DATA / "fuzz").iterdir())

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from primitives import Parameter, Writer, run, same
 
+from rankmesh.compiler.lowering.lower_mindir import lower_mindir
 from rankmesh.compiler.mindir.graph import MONAD, OtherType, TensorType, TupleType
 from rankmesh.compiler.mindir.mindir_pb2 import AttributeProto, ModelProto
 from rankmesh.compiler.mindir.reader import read_model
 from rankmesh.compiler.mindir.values import constant, value_type
-from rankmesh.worker.lowering.lower_mindir import lower_mindir
 
 DATA = Path(__file__).parents[2] / "data" / "mindir"
 F32 = np.dtype(np.float32)

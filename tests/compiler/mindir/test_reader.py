@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 from rankmesh.comm.errors import ModelError
 from rankmesh.comm.wire_fields import WireError, read_varint
+from rankmesh.compiler.lowering.lower_mindir import lower_mindir
 from rankmesh.compiler.mindir.graph import MONAD, MindirModel
 from rankmesh.compiler.mindir.mindir_pb2 import ModelProto
 from rankmesh.compiler.mindir.reader import read_model
 from rankmesh.compiler.mindir.wire import write_varint
-from rankmesh.worker.lowering.lower_mindir import lower_mindir
 
 pytestmark = pytest.mark.pure
 

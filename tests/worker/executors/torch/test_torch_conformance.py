@@ -15,9 +15,9 @@ pytest.importorskip("torch")
 from recorded_runs import FAMILIES, NAMED, RUNS, computed, differences, draws, label
 
 from rankmesh import Context, Model, ModelType
+from rankmesh.compiler.lowering.unsupported import unsupported
 from rankmesh.compiler.mindir.reader import read_model
 from rankmesh.worker.executors.torch import TorchExecutor
-from rankmesh.worker.lowering.unsupported import unsupported
 
 DATA = Path(__file__).parents[3] / "data" / "mindir"
 NETWORKS = (
