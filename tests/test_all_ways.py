@@ -24,7 +24,7 @@ from ways_judged import NATURAL, Judged, judged, plain
 
 pytest.importorskip("torch")
 
-from rankmesh.worker.convert.operators.node_conversion import NodeConversion
+from rankmesh.compiler.convert.operators.node_conversion import NodeConversion
 from rankmesh.worker.executors.torch.operator_node import TorchNode
 from rankmesh.worker.session import session
 from rankmesh.worker.slicing.emission.weight_part import WeightPart

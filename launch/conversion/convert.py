@@ -6,18 +6,18 @@ import os
 from dataclasses import dataclass
 
 from ...comm.errors import UsageError
-from ...worker.api.trial_run import run_once
-from ...worker.api.types.config import Config
-from ...worker.convert.configuration import configured_shapes
-from ...worker.convert.conversion import convert_model
-from ...worker.convert.frameworks import require_readable
-from ...worker.convert.settings import (
+from ...compiler.convert.configuration import configured_shapes
+from ...compiler.convert.conversion import convert_model
+from ...compiler.convert.frameworks import require_readable
+from ...compiler.convert.settings import (
     ConversionSettings,
     LastChannels,
     decryption_of,
     encryption_of,
     shapes_of,
 )
+from ...worker.api.trial_run import run_once
+from ...worker.api.types.config import Config
 from ..options.progress_bar import progress_bar
 from ..supervision.signals import interruptible
 

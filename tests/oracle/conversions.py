@@ -29,9 +29,9 @@ import onnx
 import onnxruntime
 
 from rankmesh.comm.errors import RankmeshError
+from rankmesh.compiler.convert.conversion import convert_model
+from rankmesh.compiler.convert.settings import ConversionSettings
 from rankmesh.compiler.mindir.mindir_pb2 import ModelProto
-from rankmesh.worker.convert.conversion import convert_model
-from rankmesh.worker.convert.settings import ConversionSettings
 
 TESTS = Path(__file__).parents[1]
 sys.path[:0] = [str(TESTS / "support"), str(TESTS / "oracle")]

@@ -29,7 +29,7 @@ FAMILIES = {
     "compiler/lowering/primitives",
     "compiler/lowering/lite",
     "worker/slicing/rules",
-    "worker/convert/operators",
+    "compiler/convert/operators",
     "worker/executors/torch/operators",
 }
 """The folders with one module per family of primitives or operators, which may hold more."""
@@ -47,7 +47,7 @@ RULES = (
 MOST_MODULES = 484 + 112 + 232 + 56 + 30 + 66 + 68 + 68 + 56
 MOST_STATEMENTS = 25_800 + 9_600 + 12_050 + 2_500 + 2_500 + 4_000 + 4_100 + 1_800
 """The limits of the package without slicing and serving, and what slicing (worker/slicing,
-worker/image_layout), serving (orchestrator/server, launch/serving), conversion (worker/convert),
+worker/image_layout), serving (orchestrator/server, launch/serving), conversion (compiler/convert),
 the torch executor (worker/executors/torch), ranks on other hosts (orchestrator/agents and
 orchestrator/hosted) and GPUs (peers, queues, memory of devices) may add.
 """

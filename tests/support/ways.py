@@ -20,11 +20,11 @@ import rankmesh
 from rankmesh.comm.errors import RankmeshError
 from rankmesh.comm.job.rank import Rank
 from rankmesh.comm.rendezvous.rendezvous import Rendezvous, SingleRank
+from rankmesh.compiler.convert.conversion import convert_model
+from rankmesh.compiler.convert.settings import ConversionSettings
 from rankmesh.compiler.model_file.refused_model import refused_by_onnxruntime
 from rankmesh.launch.rank.job import RunJob
 from rankmesh.launch.rank.run_rank import run_rank
-from rankmesh.worker.convert.conversion import convert_model
-from rankmesh.worker.convert.settings import ConversionSettings
 from rankmesh.worker.executors.settings import ExecutorSettings, PrecisionSettings
 from rankmesh.worker.runtime.program_spec import ProgramSpec
 from rankmesh.worker.slicing.emission.verify import verify

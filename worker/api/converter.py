@@ -131,9 +131,9 @@ class Converter:
         print("CONVERT RESULT SUCCESS:0", flush=True)
 
     def _convert(self, fmk_type: FmkType, model_file: str, output_file: str) -> None:
-        from ..convert.conversion import convert_model
-        from ..convert.frameworks import require_readable
-        from ..convert.settings import (
+        from ...compiler.convert.conversion import convert_model
+        from ...compiler.convert.frameworks import require_readable
+        from ...compiler.convert.settings import (
             ConversionSettings,
             LastChannels,
             decryption_of,
@@ -168,7 +168,7 @@ class Converter:
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         """The shapes of inputs: those that were set, else those of the configuration."""
-        from ..convert.configuration import configured_shapes
+        from ...compiler.convert.configuration import configured_shapes
 
         configured = configured_shapes(self._config)
         if self.input_shape:

@@ -10,7 +10,7 @@ from .types.context import Context
 from .types.tensor_meta import to_numpy
 
 if TYPE_CHECKING:
-    from ..convert.mindir.encryption import Encryption
+    from ...compiler.convert.mindir.encryption import Encryption
 
 
 def run_once(path: str, encryption: Encryption | None) -> None:

@@ -16,10 +16,10 @@ from processes import rankmesh as command
 
 import rankmesh
 from rankmesh.comm.errors import ModelError, RankmeshError
+from rankmesh.compiler.convert.conversion import convert_model
+from rankmesh.compiler.convert.settings import ConversionSettings
 from rankmesh.compiler.model_file.model_format import load_model
 from rankmesh.launch.inspection.inspect import inspect_model
-from rankmesh.worker.convert.conversion import convert_model
-from rankmesh.worker.convert.settings import ConversionSettings
 from rankmesh.worker.slicing.slicer import plan_slices
 
 LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 12345\n"

@@ -11,10 +11,10 @@ from onnx import TensorProto, ValueInfoProto, helper, numpy_helper, save
 from onnx_models import model, node
 
 from rankmesh import Model, ModelError, ModelType
+from rankmesh.compiler.convert.conversion import convert_model
+from rankmesh.compiler.convert.settings import ConversionSettings
 from rankmesh.compiler.model_file.model_format import format_of, load_model
 from rankmesh.compiler.onnx_graph.value_kinds import ValueKinds
-from rankmesh.worker.convert.conversion import convert_model
-from rankmesh.worker.convert.settings import ConversionSettings
 from rankmesh.worker.executors.settings import ExecutorSettings
 from rankmesh.worker.partition.cut import make_plan
 from rankmesh.worker.runtime.program_spec import ProgramSpec

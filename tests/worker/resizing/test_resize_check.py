@@ -11,8 +11,8 @@ from onnx import NodeProto, helper, save
 from onnx_models import model, node
 
 from rankmesh.comm.errors import ModelError
-from rankmesh.worker.convert.conversion import convert_model
-from rankmesh.worker.convert.settings import ConversionSettings
+from rankmesh.compiler.convert.conversion import convert_model
+from rankmesh.compiler.convert.settings import ConversionSettings
 from rankmesh.worker.resizing.resize_check import check_file
 
 pytestmark = pytest.mark.pure

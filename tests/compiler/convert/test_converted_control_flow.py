@@ -1,0 +1,63 @@
+"""Branches and loops of ONNX as functions of MindIR, read again and compared with onnxruntime."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from conversion_models import BRANCHES, COLLECTED, CONSTANT_START, TURNS
+
+import rankmesh as mslite
+from rankmesh.compiler.convert.conversion import convert_model
+from rankmesh.compiler.convert.settings import ConversionSettings
+
+
+def models(source: str, folder: Path) -> tuple[onnxruntime.InferenceSession, mslite.Model]:
+    """The model in onnxruntime, and what it becomes."""
+    path = folder / "model.onnx"
+    onnx.save(onnx.parser.parse_model(source), path)
+    written = convert_model(ConversionSettings(str(path), str(folder / "model")))
+    context = mslite.Context()
+    context.target = ["cpu"]
+    model = mslite.Model()
+    model.build_from_file(str(written), mslite.ModelType.MINDIR, context)
+    return onnxruntime.InferenceSession(str(path)), model
+
+
+def check(session: onnxruntime.InferenceSession, model: mslite.Model, *inputs: np.ndarray) -> None:
+    """Both give the same for some inputs."""
+    names = [one.name for one in session.get_inputs()]
+    expected = session.run(None, dict(zip(names, inputs, strict=True)))
+    given = model.get_inputs()
+    for tensor, array in zip(given, inputs, strict=True):
+        tensor.set_data_from_numpy(array)
+    for found, wanted in zip(model.predict(given), expected, strict=True):
+        np.testing.assert_allclose(found.get_data_to_numpy(), wanted, rtol=0, atol=1e-6)
+
+
+def test_branches(tmp_path: Path) -> None:
+    session, model = models(BRANCHES, tmp_path)
+    x = np.linspace(-1, 2, 20, dtype=np.float32).reshape(2, 10)
+    check(session, model, x)
+    check(session, model, -x)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 9])
+def test_turns(tmp_path: Path, count: int) -> None:
+    session, model = models(TURNS, tmp_path)
+    x = np.linspace(-1, 2, 20, dtype=np.float32).reshape(2, 10)
+    check(session, model, x, np.asarray(count))
+
+
+def test_turns_that_begin_with_constants(tmp_path: Path) -> None:
+    session, model = models(CONSTANT_START, tmp_path)
+    check(session, model, np.float32([1, 2]))
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_outputs_of_all_turns(tmp_path: Path, count: int) -> None:
+    session, model = models(COLLECTED, tmp_path)
+    check(session, model, np.float32([1, 2]), np.asarray(count))
