@@ -68,6 +68,11 @@ if TYPE_CHECKING:
     from rankmesh.comm.job.rank import Rank as Rank
     from rankmesh.comm.loggers import JsonLogFormatter as JsonLogFormatter
     from rankmesh.comm.serving.tensor_spec import TensorSpec as TensorSpec
+    from rankmesh.compiler.slicing.slicer import SlicingReport as SlicingReport
+    from rankmesh.compiler.slicing.slicer import plan_slices as plan_slices
+    from rankmesh.compiler.slicing.slicer import read_slicing_plan as read_slicing_plan
+    from rankmesh.compiler.slicing.slicer import slice_model as slice_model
+    from rankmesh.compiler.slicing.slicing_plan import SlicingPlan as SlicingPlan
     from rankmesh.orchestrator.config.chain_settings import ChainSettings as ChainSettings
     from rankmesh.orchestrator.config.chain_settings import StepSettings as StepSettings
     from rankmesh.orchestrator.config.orchestrator_settings import (
@@ -125,11 +130,6 @@ if TYPE_CHECKING:
     from rankmesh.worker.api.types.tensor_meta import TensorMeta as TensorMeta
     from rankmesh.worker.api.weight_manager import WeightManager as WeightManager
     from rankmesh.worker.public_modules import torch as torch
-    from rankmesh.worker.slicing.slicer import SlicingReport as SlicingReport
-    from rankmesh.worker.slicing.slicer import plan_slices as plan_slices
-    from rankmesh.worker.slicing.slicer import read_slicing_plan as read_slicing_plan
-    from rankmesh.worker.slicing.slicer import slice_model as slice_model
-    from rankmesh.worker.slicing.slicing_plan import SlicingPlan as SlicingPlan
 
 if sys.platform != "linux" or os.uname().machine not in ("x86_64", "aarch64"):
     raise ImportError(
@@ -212,8 +212,8 @@ _HOME = {
     "RestartBudgetExhausted": "comm.errors",
     "RunnerConfig": "worker.api.types.context",
     "ShardMismatch": "comm.errors",
-    "SlicingPlan": "worker.slicing.slicing_plan",
-    "SlicingReport": "worker.slicing.slicer",
+    "SlicingPlan": "compiler.slicing.slicing_plan",
+    "SlicingReport": "compiler.slicing.slicer",
     "Status": "orchestrator.replica.rank_status",
     "StepSettings": "orchestrator.config.chain_settings",
     "StepStatus": "orchestrator.replica.rank_status",
@@ -226,10 +226,10 @@ _HOME = {
     "WeightManager": "worker.api.weight_manager",
     "asgi_app": "orchestrator.server.rest.asgi",
     "connect": "orchestrator.connected.client",
-    "plan_slices": "worker.slicing.slicer",
-    "read_slicing_plan": "worker.slicing.slicer",
+    "plan_slices": "compiler.slicing.slicer",
+    "read_slicing_plan": "compiler.slicing.slicer",
     "serve": "orchestrator.server.lifecycle.serve",
-    "slice_model": "worker.slicing.slicer",
+    "slice_model": "compiler.slicing.slicer",
 }
 
 

@@ -116,7 +116,7 @@ class Results:
 def fingerprint() -> str:
     """A digest of the code that decides the results."""
     digest = hashlib.sha256()
-    for path in sorted((_ROOT / "worker/slicing").rglob("*.py")):
+    for path in sorted((_ROOT / "compiler/slicing").rglob("*.py")):
         digest.update(path.read_bytes())
     for name in ("slicing_trials.py", "slicing_layers.py", "slicing_lockstep.py"):
         digest.update((_ROOT / "bench" / name).read_bytes())

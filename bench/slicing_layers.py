@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from rankmesh.worker.slicing.emission.stage_layout import stage_layout
-from rankmesh.worker.slicing.graph.source_graph import SourceGraph
-from rankmesh.worker.slicing.placement.slice_plan import SlicePlan
-from rankmesh.worker.slicing.planning.costs import HostCosts
-from rankmesh.worker.slicing.planning.traffic import StageTraffic
+from rankmesh.compiler.slicing.emission.stage_layout import stage_layout
+from rankmesh.compiler.slicing.graph.source_graph import SourceGraph
+from rankmesh.compiler.slicing.placement.slice_plan import SlicePlan
+from rankmesh.compiler.slicing.planning.costs import HostCosts
+from rankmesh.compiler.slicing.planning.traffic import StageTraffic
 
 _NAME = re.compile(
     r"(?:layers|stages)\.\d+\.blocks?\.\d+|(?:layers?|h|blocks?)\.\d+(?:_\d+)?(?=\.)"

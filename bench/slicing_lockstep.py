@@ -9,14 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from rankmesh.worker.slicing.emission.localise import local_model
-from rankmesh.worker.slicing.emission.lockstep import merged
-from rankmesh.worker.slicing.emission.stage_layout import stage_layout
-from rankmesh.worker.slicing.emission.trial import MappedSession
-from rankmesh.worker.slicing.graph.source_graph import SourceGraph
-from rankmesh.worker.slicing.placement.slice_plan import SlicePlan
-from rankmesh.worker.slicing.planning.costs import HostCosts
-from rankmesh.worker.slicing.planning.traffic import StageTraffic
+from rankmesh.compiler.slicing.emission.localise import local_model
+from rankmesh.compiler.slicing.emission.lockstep import merged
+from rankmesh.compiler.slicing.emission.stage_layout import stage_layout
+from rankmesh.compiler.slicing.emission.trial import MappedSession
+from rankmesh.compiler.slicing.graph.source_graph import SourceGraph
+from rankmesh.compiler.slicing.placement.slice_plan import SlicePlan
+from rankmesh.compiler.slicing.planning.costs import HostCosts
+from rankmesh.compiler.slicing.planning.traffic import StageTraffic
 
 KINDS = ("AllReduce", "AllGather", "ReduceScatter", "AllToAll")
 

@@ -20,24 +20,24 @@ from slicing_lockstep import LockstepRun, predicted
 from rankmesh.comm.errors import ModelError
 from rankmesh.comm.processes.shard_trial import ShardTrial
 from rankmesh.compiler.model_file.model_format import load_model
-from rankmesh.worker.slicing.emission.feeds import random_feeds
-from rankmesh.worker.slicing.emission.rank_proof import WrittenShards, prove_by_ranks
-from rankmesh.worker.slicing.emission.stage_layout import stage_layout
-from rankmesh.worker.slicing.emission.trial import relative_error, run_model
-from rankmesh.worker.slicing.emission.verify import Proof, tolerance
-from rankmesh.worker.slicing.emission.write import write_shard
-from rankmesh.worker.slicing.graph.source_graph import SourceGraph, source_model
-from rankmesh.worker.slicing.placement.placements import WHOLE
-from rankmesh.worker.slicing.placement.slice_plan import SlicePlan
-from rankmesh.worker.slicing.planning.costs import weight_bytes
-from rankmesh.worker.slicing.planning.pipeline import with_stages
-from rankmesh.worker.slicing.planning.propagate import propagate
-from rankmesh.worker.slicing.planning.random_plans import random_plan
-from rankmesh.worker.slicing.planning.stage_weights import rank_bytes
-from rankmesh.worker.slicing.right_sizes.shapes import source_graph
-from rankmesh.worker.slicing.search.choice_task import Choice
-from rankmesh.worker.slicing.search.choose import choose_plan
-from rankmesh.worker.slicing.slicing_plan import SlicingPlan
+from rankmesh.compiler.slicing.emission.feeds import random_feeds
+from rankmesh.compiler.slicing.emission.rank_proof import WrittenShards, prove_by_ranks
+from rankmesh.compiler.slicing.emission.stage_layout import stage_layout
+from rankmesh.compiler.slicing.emission.trial import relative_error, run_model
+from rankmesh.compiler.slicing.emission.verify import Proof, tolerance
+from rankmesh.compiler.slicing.emission.write import write_shard
+from rankmesh.compiler.slicing.graph.source_graph import SourceGraph, source_model
+from rankmesh.compiler.slicing.placement.placements import WHOLE
+from rankmesh.compiler.slicing.placement.slice_plan import SlicePlan
+from rankmesh.compiler.slicing.planning.costs import weight_bytes
+from rankmesh.compiler.slicing.planning.pipeline import with_stages
+from rankmesh.compiler.slicing.planning.propagate import propagate
+from rankmesh.compiler.slicing.planning.random_plans import random_plan
+from rankmesh.compiler.slicing.planning.stage_weights import rank_bytes
+from rankmesh.compiler.slicing.right_sizes.shapes import source_graph
+from rankmesh.compiler.slicing.search.choice_task import Choice
+from rankmesh.compiler.slicing.search.choose import choose_plan
+from rankmesh.compiler.slicing.slicing_plan import SlicingPlan
 
 BARS = {"fp32": 1e-5, "half": 4e-3, "quantised": 2e-2}
 """Largest difference to largest value. Half has a step of 1e-3; where activations are quantised,

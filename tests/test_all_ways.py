@@ -25,9 +25,9 @@ from ways_judged import NATURAL, Judged, judged, plain
 pytest.importorskip("torch")
 
 from rankmesh.compiler.convert.operators.node_conversion import NodeConversion
+from rankmesh.compiler.slicing.emission.weight_part import WeightPart
 from rankmesh.worker.executors.torch.operator_node import TorchNode
 from rankmesh.worker.session import session
-from rankmesh.worker.slicing.emission.weight_part import WeightPart
 
 _SEEDS = range(500, 540)
 _REAL_SEEDS = (2, 7)

@@ -10,10 +10,10 @@ import numpy as np
 import onnx_ir as ir
 
 from ...comm.errors import ModelError
-from ...worker.slicing.graph.dims import fixed
-from ...worker.slicing.graph.source_graph import SourceGraph, operator
 from ..mindir import dtypes
 from ..mindir.graph import TensorType
+from ..slicing.graph.dims import fixed
+from ..slicing.graph.source_graph import SourceGraph, operator
 from .control_flow import CONTROL_FLOW
 from .expansion.expand import FAULT
 from .graph_names import name_of, needed_nodes

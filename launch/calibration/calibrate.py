@@ -19,8 +19,8 @@ import msgspec
 
 from ...comm.errors import RankFailed, UsageError
 from ...comm.text import counted
-from ...worker.slicing.planning.costs import HostCosts
-from ...worker.slicing.planning.host_costs import keep_costs
+from ...compiler.slicing.planning.costs import HostCosts
+from ...compiler.slicing.planning.host_costs import keep_costs
 from . import probes
 
 _TIMEOUT = 120.0

@@ -19,7 +19,7 @@ def calibrate(
 
     It takes one and a half to three minutes. Nothing else should run meanwhile.
     """
-    from ...worker.slicing.sources import require_packages
+    from ...compiler.slicing.sources import require_packages
     from ..calibration.calibrate import calibrate as measure
 
     require_packages()

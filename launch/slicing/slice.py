@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...comm.errors import UsageError
-from ...worker.slicing.slicer import (
+from ...compiler.slicing.slicer import (
     Progress,
     SlicingReport,
     plan_slices,
@@ -21,7 +21,7 @@ from ..options.progress_bar import progress_bar
 from ..supervision.signals import interruptible
 
 if TYPE_CHECKING:
-    from ...worker.slicing.slicing_plan import SlicingPlan
+    from ...compiler.slicing.slicing_plan import SlicingPlan
 
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _UNITS |= {"KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40}

@@ -18,18 +18,18 @@ from slicing import graph_of
 
 from rankmesh import ModelError
 from rankmesh.comm.processes.shard_trial import ShardTrial
-from rankmesh.worker.slicing.emission.rank_proof import (
+from rankmesh.compiler.slicing.emission.rank_proof import (
     RankProof,
     WrittenShards,
     prove_by_ranks,
 )
-from rankmesh.worker.slicing.emission.verify import Proof
-from rankmesh.worker.slicing.emission.write import write_shard
-from rankmesh.worker.slicing.graph.source_graph import SourceGraph
-from rankmesh.worker.slicing.placement.slice_plan import SlicePlan
-from rankmesh.worker.slicing.planning.pipeline import with_stages
-from rankmesh.worker.slicing.planning.propagate import propagate
-from rankmesh.worker.slicing.planning.random_plans import random_plan
+from rankmesh.compiler.slicing.emission.verify import Proof
+from rankmesh.compiler.slicing.emission.write import write_shard
+from rankmesh.compiler.slicing.graph.source_graph import SourceGraph
+from rankmesh.compiler.slicing.placement.slice_plan import SlicePlan
+from rankmesh.compiler.slicing.planning.pipeline import with_stages
+from rankmesh.compiler.slicing.planning.propagate import propagate
+from rankmesh.compiler.slicing.planning.random_plans import random_plan
 
 _ROWS, _WIDTH, _SIDE = 4, 12, 6
 Shape = tuple[int, ...]

@@ -28,7 +28,7 @@ MAX_MODULES = 20
 FAMILIES = {
     "compiler/lowering/primitives",
     "compiler/lowering/lite",
-    "worker/slicing/rules",
+    "compiler/slicing/rules",
     "compiler/convert/operators",
     "worker/executors/torch/operators",
 }
@@ -46,7 +46,7 @@ RULES = (
 )
 MOST_MODULES = 484 + 112 + 232 + 56 + 30 + 66 + 68 + 68 + 56
 MOST_STATEMENTS = 25_800 + 9_600 + 12_050 + 2_500 + 2_500 + 4_000 + 4_100 + 1_800
-"""The limits of the package without slicing and serving, and what slicing (worker/slicing,
+"""The limits of the package without slicing and serving, and what slicing (compiler/slicing,
 worker/image_layout), serving (orchestrator/server, launch/serving), conversion (compiler/convert),
 the torch executor (worker/executors/torch), ranks on other hosts (orchestrator/agents and
 orchestrator/hosted) and GPUs (peers, queues, memory of devices) may add.

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rankmesh.comm.errors import UsageError
-from rankmesh.worker.slicing.graph.source_graph import SourceGraph
-from rankmesh.worker.slicing.planning.host_costs import plan_costs
-from rankmesh.worker.slicing.planning.prediction import predict
-from rankmesh.worker.slicing.slicer import PlanGoal, plan_graph
+from rankmesh.compiler.slicing.graph.source_graph import SourceGraph
+from rankmesh.compiler.slicing.planning.host_costs import plan_costs
+from rankmesh.compiler.slicing.planning.prediction import predict
+from rankmesh.compiler.slicing.slicer import PlanGoal, plan_graph
 
 _MUCH = 1 << 40
 """Bytes in which every plan fits."""

@@ -23,13 +23,13 @@ from rankmesh.comm.rendezvous.rendezvous import Rendezvous, SingleRank
 from rankmesh.compiler.convert.conversion import convert_model
 from rankmesh.compiler.convert.settings import ConversionSettings
 from rankmesh.compiler.model_file.refused_model import refused_by_onnxruntime
+from rankmesh.compiler.slicing.emission.verify import verify
+from rankmesh.compiler.slicing.emission.write import write_shard
+from rankmesh.compiler.slicing.graph.structure import slicing_fingerprint
 from rankmesh.launch.rank.job import RunJob
 from rankmesh.launch.rank.run_rank import run_rank
 from rankmesh.worker.executors.settings import ExecutorSettings, PrecisionSettings
 from rankmesh.worker.runtime.program_spec import ProgramSpec
-from rankmesh.worker.slicing.emission.verify import verify
-from rankmesh.worker.slicing.emission.write import write_shard
-from rankmesh.worker.slicing.graph.structure import slicing_fingerprint
 
 Array = np.ndarray[Any, Any]
 RANKS = 2

@@ -22,11 +22,11 @@ from ...comm.host.stamp import Files, Stamp
 from ...comm.processes.child_answer import follow_parent, tell
 from ...comm.processes.sliced_model import REQUEST_DECODER, SliceAnswer, SliceRequest
 from ...compiler.mindir.crypto import VARIABLE
-from ..slicing.emission.folder import sweep
-from ..slicing.planning.host_costs import plan_costs
-from ..slicing.slicer import plan_slices, slice_model
-from ..slicing.slicing_plan import SlicingPlan
-from ..slicing.sources import source_files, stem_of
+from ...compiler.slicing.emission.folder import sweep
+from ...compiler.slicing.planning.host_costs import plan_costs
+from ...compiler.slicing.slicer import plan_slices, slice_model
+from ...compiler.slicing.slicing_plan import SlicingPlan
+from ...compiler.slicing.sources import source_files, stem_of
 from .identity import ModelIdentities, ModelIdentity, package_version, source_digest
 from .settings import served_cache
 from .store import IDENTITIES, CacheStore

@@ -11,7 +11,7 @@ if find_spec("torch") is None:
         name="torch",
     )
 
-from rankmesh.worker.slicing.torch_module import slice as slice
+from rankmesh.compiler.slicing.torch_module import slice as slice
 from rankmesh.worker.torch_models.collectives import all_gather as all_gather
 from rankmesh.worker.torch_models.collectives import all_reduce as all_reduce
 from rankmesh.worker.torch_models.collectives import all_to_all as all_to_all

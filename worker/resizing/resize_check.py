@@ -18,8 +18,8 @@ from ...compiler.model_file.loaded_model import LoadedModel
 from ...compiler.model_file.model_format import load_model
 from ...compiler.onnx_graph.constant_folding import RANDOM
 from ...compiler.onnx_graph.external import external_array, lies_in
-from ..slicing.graph.shape_run import ShapeRun
-from ..slicing.graph.source_graph import located_model, made_uniform
+from ...compiler.slicing.graph.shape_run import ShapeRun
+from ...compiler.slicing.graph.source_graph import located_model, made_uniform
 from .axis_factors import AxisFactors
 from .failures import failure
 from .misfits import misfit

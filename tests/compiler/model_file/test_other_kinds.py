@@ -19,8 +19,8 @@ from rankmesh.comm.errors import ModelError, RankmeshError
 from rankmesh.compiler.convert.conversion import convert_model
 from rankmesh.compiler.convert.settings import ConversionSettings
 from rankmesh.compiler.model_file.model_format import load_model
+from rankmesh.compiler.slicing.slicer import plan_slices
 from rankmesh.launch.inspection.inspect import inspect_model
-from rankmesh.worker.slicing.slicer import plan_slices
 
 LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 12345\n"
 PICKLE = b"\x80\x02}q\x00X\x01\x00\x00\x00wq\x01K\x01s."

@@ -15,11 +15,11 @@ from rankmesh.compiler.convert.conversion import convert_model
 from rankmesh.compiler.convert.settings import ConversionSettings
 from rankmesh.compiler.model_file.model_format import format_of, load_model
 from rankmesh.compiler.onnx_graph.value_kinds import ValueKinds
+from rankmesh.compiler.slicing.sources import read_source
 from rankmesh.worker.executors.settings import ExecutorSettings
 from rankmesh.worker.partition.cut import make_plan
 from rankmesh.worker.runtime.program_spec import ProgramSpec
 from rankmesh.worker.serving.string_model import open_string_model
-from rankmesh.worker.slicing.sources import read_source
 
 TEXT, FLOAT = TensorProto.STRING, TensorProto.FLOAT
 TENSOR = helper.make_tensor_type_proto(FLOAT, [2])

@@ -12,10 +12,10 @@ import msgspec
 import pytest
 
 from rankmesh.comm.job.shard import find_shards
+from rankmesh.compiler.slicing.planning.costs import HostCosts
+from rankmesh.compiler.slicing.planning.host_costs import costs_path, keep_costs, plan_costs
 from rankmesh.launch.calibration import probes
 from rankmesh.launch.calibration.calibrate import calibrate, costs_from, shared_costs
-from rankmesh.worker.slicing.planning.costs import HostCosts
-from rankmesh.worker.slicing.planning.host_costs import costs_path, keep_costs, plan_costs
 
 
 @pytest.fixture(autouse=True)

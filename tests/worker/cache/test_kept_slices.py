@@ -22,11 +22,11 @@ from rankmesh.comm.host.resources import MemoryLimit
 from rankmesh.comm.host.stamp import Stamp
 from rankmesh.comm.processes import child_answer
 from rankmesh.comm.processes.sliced_model import SliceAnswer, SliceRequest, slice_in_child
+from rankmesh.compiler.slicing import hugging_face
+from rankmesh.compiler.slicing.planning.host_costs import PlanCosts
+from rankmesh.compiler.slicing.slicing_plan import SlicingPlan
 from rankmesh.worker.cache import identity
 from rankmesh.worker.cache import kept_slices as child
-from rankmesh.worker.slicing import hugging_face
-from rankmesh.worker.slicing.planning.host_costs import PlanCosts
-from rankmesh.worker.slicing.slicing_plan import SlicingPlan
 
 
 def perceptron(path: Path, width: int, layers: int = 2) -> str:
