@@ -39,7 +39,7 @@ ONLY_IN = {
         "comm/collectives/libraries/tensor_collectives.py",
         "comm/collectives/libraries/torch_distributed.py",
         "comm/collectives/libraries/torch_groups.py",
-        "worker/torch_models/process_groups.py",
+        "compiler/torch_models/process_groups.py",
     },
 }
 NOWHERE = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "marshal", "shelve", "joblib"}

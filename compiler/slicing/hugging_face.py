@@ -23,7 +23,7 @@ def read_folder(folder: str) -> ir.Model:
     """
     _check(folder)
     try:
-        from ...worker.torch_models.hugging_face import hugging_face_model
+        from ..torch_models.hugging_face import hugging_face_model
     except ImportError as error:
         raise UsageError(
             f"{folder}: a Hugging Face folder needs a package that cannot be imported ({error}). "

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from ...comm.errors import UsageError
-from ...worker.torch_models.export import ExportRequest, export
+from ..torch_models.export import ExportRequest, export
 from .slicer import PlanGoal, SlicingReport, plan_graph, slice_model
 from .sources import require_packages
 

@@ -125,6 +125,6 @@ def test_other_folders_are_refused(tmp_path: Path, names: list[str], message: st
 def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("config.json", "model.safetensors"):
         (tmp_path / name).write_text("{}")
-    monkeypatch.setitem(sys.modules, "rankmesh.worker.torch_models.hugging_face", None)
+    monkeypatch.setitem(sys.modules, "rankmesh.compiler.torch_models.hugging_face", None)
     with pytest.raises(rankmesh.UsageError, match=r"pip install 'rankmesh\[slice,hf\]'"):
         read_folder(str(tmp_path))

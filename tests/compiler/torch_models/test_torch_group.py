@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rankmesh import UsageError
-from rankmesh.worker.torch_models.group import Group
+from rankmesh.compiler.torch_models.group import Group
 
 pytestmark = pytest.mark.pure
 

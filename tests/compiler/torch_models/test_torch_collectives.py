@@ -133,7 +133,7 @@ from rankmesh.torch import all_reduce
 import rankmesh.torch as mesh
 import torch
 assert mesh is rankmesh.torch is sys.modules["rankmesh.torch"] and mesh.all_reduce is all_reduce
-assert mesh.all_reduce.__module__ == "rankmesh.worker.torch_models.collectives"
+assert mesh.all_reduce.__module__ == "rankmesh.compiler.torch_models.collectives"
 assert torch.__name__ == "torch"
 x = torch.arange(6.0).reshape(2, 3).requires_grad_()
 one = mesh.Group(size=1)
