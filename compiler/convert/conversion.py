@@ -139,9 +139,9 @@ def _converted(
 
 def _loaded(settings: ConversionSettings) -> LoadedModel:
     """The model with the shapes that the settings give its inputs."""
-    from ...worker.resizing.resize_check import check_file
     from ..model_file.model_format import load_model
     from ..onnx_graph.onnx_values import tensor_type
+    from ..resizing.resize_check import check_file
 
     path = settings.model
     loaded = load_model(path, settings.decryption)

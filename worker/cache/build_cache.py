@@ -196,7 +196,7 @@ def _loaded(path: str, decryption: Decryption | None, folder: str, shapes: Shape
 
     loaded = load_model(path, decryption, folder, shapes)
     if shapes is not None:
-        from ..resizing.resize_check import check_file  # few ranks resize
+        from ...compiler.resizing.resize_check import check_file  # few ranks resize
 
         check_file(path, decryption, folder, loaded.exported, shapes)
     return loaded

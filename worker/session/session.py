@@ -246,7 +246,7 @@ class Session:
         try:
             return output_shapes(plan, shapes)
         except ModelError:
-            from ..resizing.resize_check import check_file
+            from ...compiler.resizing.resize_check import check_file
 
             exported = [one.type.shape for one in self._exported]
             spec = self._spec

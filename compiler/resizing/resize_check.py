@@ -14,12 +14,12 @@ import onnx_ir as ir
 from onnx import helper
 
 from ...comm.errors import ModelError
-from ...compiler.model_file.loaded_model import LoadedModel
-from ...compiler.model_file.model_format import load_model
-from ...compiler.onnx_graph.constant_folding import RANDOM
-from ...compiler.onnx_graph.external import external_array, lies_in
-from ...compiler.slicing.graph.shape_run import ShapeRun
-from ...compiler.slicing.graph.source_graph import located_model, made_uniform
+from ..model_file.loaded_model import LoadedModel
+from ..model_file.model_format import load_model
+from ..onnx_graph.constant_folding import RANDOM
+from ..onnx_graph.external import external_array, lies_in
+from ..slicing.graph.shape_run import ShapeRun
+from ..slicing.graph.source_graph import located_model, made_uniform
 from .axis_factors import AxisFactors
 from .failures import failure
 from .misfits import misfit
@@ -27,7 +27,7 @@ from .resized_node import ResizedNode
 from .trial_sizes import Shape, nearest, opened, trials
 
 if TYPE_CHECKING:
-    from ...compiler.mindir.crypto import Decryption
+    from ..mindir.crypto import Decryption
 
 Load = Callable[[Sequence[Shape]], LoadedModel]
 _SMALL = 64

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rankmesh.worker.resizing.reshape_axes import contradiction
+from rankmesh.compiler.resizing.reshape_axes import contradiction
 
 pytestmark = pytest.mark.pure
 

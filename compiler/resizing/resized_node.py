@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from ...compiler.slicing.graph.shape_run import ShapeRun
-from ...compiler.slicing.graph.source_graph import operator
+from ..slicing.graph.shape_run import ShapeRun
+from ..slicing.graph.source_graph import operator
 from .reshape_axes import Shape
 
 

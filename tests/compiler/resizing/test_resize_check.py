@@ -13,7 +13,7 @@ from onnx_models import model, node
 from rankmesh.comm.errors import ModelError
 from rankmesh.compiler.convert.conversion import convert_model
 from rankmesh.compiler.convert.settings import ConversionSettings
-from rankmesh.worker.resizing.resize_check import check_file
+from rankmesh.compiler.resizing.resize_check import check_file
 
 pytestmark = pytest.mark.pure
 
