@@ -45,7 +45,7 @@ def with_model(path: str) -> tuple[Callable[[Feed], object], Feed]:
 def with_program(path: str) -> tuple[Callable[[Feed], object], Feed]:
     """What `rankmesh run` calls."""
     from rankmesh import Context
-    from rankmesh.worker.api.types.config import Config
+    from rankmesh.compiler.model_file.config import Config
     from rankmesh.worker.session.engine import model_spec, open_model
     from rankmesh.worker.session.meet import meet
 

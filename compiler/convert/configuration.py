@@ -12,7 +12,7 @@ from ...comm.loggers import LOG
 from .settings import shapes_of
 
 if TYPE_CHECKING:
-    from ...worker.api.types.config import Config
+    from ..model_file.config import Config
 
 _SHAPED = ("acl_build_options", "acl_option_cfg_param", "ascend_context")
 """The sections whose `input_shape` fixes shapes, in the order of their precedence."""

@@ -11,7 +11,7 @@ from ...comm.errors import UsageError
 from ...comm.job.group_info import read_groups
 
 if TYPE_CHECKING:
-    from ...worker.api.types.config import Config
+    from .config import Config
 
 _KEYS = (("model_file", "mindir_path"), ("weight", "weight_path"))
 

@@ -16,8 +16,8 @@ from ...compiler.convert.settings import (
     encryption_of,
     shapes_of,
 )
+from ...compiler.model_file.config import Config
 from ...worker.api.trial_run import run_once
-from ...worker.api.types.config import Config
 from ..options.progress_bar import progress_bar
 from ..supervision.signals import interruptible
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ...comm.errors import UsageError
-from ...worker.api.types.config import Config
+from ...compiler.model_file.config import Config
 
 if TYPE_CHECKING:
     from ...compiler.mindir.crypto import Decryption

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from ...comm.job.shard import RANK, Shards
 from ...compiler.mindir.crypto import Decryption
+from ...compiler.model_file.config import Config
 from ...compiler.model_file.model_assets import NO_ASSETS, ModelAssets
-from ...worker.api.types.config import Config
 from ...worker.cache.settings import configured_cache
 from ...worker.executors.settings import ExecutorSettings, PrecisionSettings
 from ...worker.runtime.program_spec import ProgramSpec

@@ -21,7 +21,7 @@ from ...comm.processes.rank_process import Command, python
 from ...comm.processes.sliced_model import SliceRequest, one_replica, slice_in_child
 from ...comm.text import counted
 from ...comm.transport.messages import Start
-from ...worker.api.types.config import Config
+from ...compiler.model_file.config import Config
 from ...worker.session.hardware import agree_on_cores, device_for_ranks, device_ids
 from ..options.notice import notice, notice_line
 from ..options.user_files import read_config, read_rank_table

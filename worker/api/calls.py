@@ -13,9 +13,9 @@ from ...comm.errors import ModelError, RankmeshError, UsageError
 from ...comm.job.shard import find_shards
 from ...comm.text import visible
 from ...compiler.mindir.crypto import Decryption, allows, decryption_from_environment
+from ...compiler.model_file.config import Config, Sections
 from ..weights.settings import variable_names, with_flat_keys
 from .types.arguments import check_sections, check_type
-from .types.config import Config, Sections
 
 _MOST_PARALLEL = 64
 

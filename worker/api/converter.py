@@ -6,10 +6,10 @@ import os
 from enum import Enum
 
 from ...comm.errors import RankmeshError
+from ...compiler.model_file.config import Config, Sections
 from .model import ModelType
 from .trial_run import run_once
 from .types.arguments import Count, Text, check_type
-from .types.config import Config, Sections
 from .types.converter_attributes import EnumChoice, Flag, Optimisation, Secret, Shapes
 from .types.tensor_meta import DataType, Format
 

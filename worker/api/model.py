@@ -13,6 +13,7 @@ import numpy as np
 
 from ...comm.arrays import Array
 from ...comm.errors import InputError, RankmeshError, UsageError
+from ...compiler.model_file.config import Config, Sections
 from ..session.group_share import GroupShare, share_of
 from ..session.request_tensors import fill_outputs
 from .calls import (
@@ -26,7 +27,6 @@ from .calls import (
     wrap_library_error,
 )
 from .types.arguments import check_elements, check_sequence, check_type
-from .types.config import Config, Sections
 from .types.context import Context
 from .types.tensor import OutputTensor, Tensor
 

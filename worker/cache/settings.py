@@ -10,7 +10,7 @@ from ...comm.errors import UsageError
 from ...comm.host.own_folder import cache_home
 from ...comm.loggers import LOG
 from ...comm.text import yes_or_no
-from ..api.types.config import Config
+from ...compiler.model_file.config import Config
 from .store import CacheStore
 
 FOLDER, SIZE = "RANKMESH_CACHE", "RANKMESH_CACHE_SIZE"

@@ -16,7 +16,7 @@ from ...comm.errors import UsageError
 from ...comm.serving.precision_modes import FASTEST, FLOAT, HALF, MODES, NODE_TYPES, TF32
 
 if TYPE_CHECKING:
-    from ..api.types.config import Config
+    from ...compiler.model_file.config import Config
     from ..api.types.context import Context
 
 EXECUTOR_VARIABLE = "RANKMESH_EXECUTOR"

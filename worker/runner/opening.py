@@ -12,8 +12,8 @@ from ...comm.job.rank import Rank
 from ...comm.job.shard import find_shards
 from ...comm.loggers import LOG
 from ...compiler.mindir.crypto import decryption_from_environment
+from ...compiler.model_file.config import Config
 from ...compiler.model_file.model_assets import ModelAssets
-from ..api.types.config import Config
 from ..api.types.context import Context, RunnerConfig
 from ..cache.settings import configured_cache
 from ..executors.packed import PackedFolder

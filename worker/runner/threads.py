@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ...comm.errors import UsageError
 from ...comm.loggers import LOG
-from ..api.types.config import Config
+from ...compiler.model_file.config import Config
 from ..api.types.context import Context
 from ..api.types.device_context import CpuContext
 from ..executors.affinity import core_speed

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from ...comm.arrays import Shape
 from ...comm.errors import InputError, UsageError
-from ..api.types.config import Config
+from ...compiler.model_file.config import Config
 from ..partition.plan import Signature
 from .request_tensors import all_fit
 

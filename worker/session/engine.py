@@ -14,8 +14,8 @@ from ...comm.job.shard import find_shards
 from ...comm.rendezvous.rendezvous import Rendezvous
 from ...comm.text import counted
 from ...compiler.mindir.crypto import Decryption
+from ...compiler.model_file.config import Config
 from ...compiler.model_file.model_assets import ModelAssets
-from ..api.types.config import Config
 from ..api.types.context import Context
 from ..cache.settings import configured_cache
 from ..executors.affinity import choose_cores

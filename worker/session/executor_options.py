@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ...comm.serving.precision_modes import HALF
-from ..api.types.config import Config
+from ...compiler.model_file.config import Config
 from ..api.types.context import Context
 from ..executors.settings import (
     ExecutorSettings,

@@ -12,7 +12,7 @@ from ...comm.arrays import Array, Shape
 from ...comm.errors import InputError, ModelError, UsageError
 from ...comm.text import counted
 from ...compiler.mindir.crypto import Decryption
-from ..api.types.config import Config
+from ...compiler.model_file.config import Config
 from ..api.types.context import Context
 from ..api.types.tensor import OutputTensor, Tensor
 from ..api.types.tensor_meta import TensorSlot

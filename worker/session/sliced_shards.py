@@ -25,7 +25,7 @@ from ...comm.processes.sliced_model import (
 )
 from ...comm.rendezvous.rendezvous import Rendezvous
 from ...compiler.mindir.crypto import Decryption
-from ..api.types.config import Config
+from ...compiler.model_file.config import Config
 from ..cache.settings import configured_cache
 
 _SECTION = "slicing"

@@ -10,7 +10,7 @@ from typing import Any
 from ...comm.errors import UsageError
 from ...comm.host.regular_file import read_regular
 from ...comm.sharing.whitelist import parse_pids
-from ..api.types.config import Config
+from ...compiler.model_file.config import Config
 
 _SECTION, _PIDS, _HANDLE = (
     "ascend_context",

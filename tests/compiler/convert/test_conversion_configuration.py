@@ -8,7 +8,7 @@ import pytest
 
 from rankmesh.comm.errors import UsageError
 from rankmesh.compiler.convert.configuration import configured_shapes
-from rankmesh.worker.api.types.config import Config
+from rankmesh.compiler.model_file.config import Config
 
 pytestmark = pytest.mark.pure
 

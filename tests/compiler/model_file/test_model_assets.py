@@ -18,9 +18,9 @@ from primitives import same
 
 from rankmesh import Context, Model, ModelType
 from rankmesh.comm.errors import InputError, ModelError, UsageError
+from rankmesh.compiler.model_file.config import Config
 from rankmesh.compiler.model_file.loaded_model import LoadedModel
 from rankmesh.compiler.model_file.model_assets import ModelAssets
-from rankmesh.worker.api.types.config import Config
 from rankmesh.worker.partition.cut import make_plan
 
 KEYS = [("model_file", "mindir_path"), ("weight", "weight_path")]

@@ -12,9 +12,9 @@ from processes import COMMAND, PATIENCE, Running, rankmesh
 
 from rankmesh.comm.errors import UsageError
 from rankmesh.comm.job.shard import Shards
+from rankmesh.compiler.model_file.config import Config
 from rankmesh.launch.options.user_files import model_key
 from rankmesh.launch.run.options import RunOptions
-from rankmesh.worker.api.types.config import Config
 
 DATA = Path(__file__).parents[2] / "data" / "mindir"
 HEX = KEY.hex()

@@ -14,11 +14,11 @@ from onnx_models import BF16, collective, model, node
 
 from rankmesh.comm.errors import InputError
 from rankmesh.comm.job.shard import Shards
+from rankmesh.compiler.model_file.config import Config
 from rankmesh.launch.rank.job import RankReport, RunJob
 from rankmesh.launch.rank.run_rank import run_rank
 from rankmesh.launch.run.options import RunOptions
 from rankmesh.launch.run.report import verdict
-from rankmesh.worker.api.types.config import Config
 
 F32 = np.float32
 X, Y = {"x": [4]}, {"y": [4]}

@@ -18,7 +18,7 @@ from mindir_models import fails, file_of, saved
 from rankmesh import Context, Model, ModelType
 from rankmesh.comm.errors import UsageError
 from rankmesh.compiler.mindir.mindir_pb2 import ModelProto
-from rankmesh.worker.api.types.config import Config
+from rankmesh.compiler.model_file.config import Config
 from rankmesh.worker.cache import identity
 from rankmesh.worker.cache.settings import configured_cache, served_cache, shown_store
 from rankmesh.worker.cache.store import CacheStore

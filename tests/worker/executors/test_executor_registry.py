@@ -10,7 +10,7 @@ from processes import rankmesh
 from shards import summing
 
 from rankmesh import UsageError
-from rankmesh.worker.api.types.config import Config
+from rankmesh.compiler.model_file.config import Config
 from rankmesh.worker.executors.registry import executor_named, running_on, suited_to
 from rankmesh.worker.executors.settings import ExecutorSettings, asked_executor
 

@@ -17,8 +17,8 @@ from processes import rankmesh
 
 from rankmesh import Context, CPUDeviceInfo, GPUDeviceInfo, Model, ModelType
 from rankmesh.compiler.mindir.reader import read_model
+from rankmesh.compiler.model_file.config import Config
 from rankmesh.compiler.onnx_graph.element_types import BFLOAT16, FLOAT, HALF
-from rankmesh.worker.api.types.config import Config
 from rankmesh.worker.executors import precise
 from rankmesh.worker.executors.precise import Precision
 from rankmesh.worker.executors.settings import PrecisionSettings

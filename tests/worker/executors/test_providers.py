@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rankmesh import Context, UsageError
-from rankmesh.worker.api.types.config import Config
+from rankmesh.compiler.model_file.config import Config
 from rankmesh.worker.executors.providers import chosen_providers, for_session, tensorrt_options
 from rankmesh.worker.executors.settings import PrecisionSettings, TensorRtSettings
 from rankmesh.worker.session.executor_options import asked_tensorrt

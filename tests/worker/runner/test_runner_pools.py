@@ -17,7 +17,7 @@ from onnx import save
 from onnx_models import model, node
 
 from rankmesh import Context, ModelParallelRunner, Tensor
-from rankmesh.worker.api.types.config import Config
+from rankmesh.compiler.model_file.config import Config
 from rankmesh.worker.runner.threads import ThreadPools, WorkerLayout, plan_pools
 
 

@@ -13,7 +13,7 @@ from primitives import same
 
 from rankmesh import Context, Model, ModelParallelRunner, ModelType, Tensor
 from rankmesh.comm.errors import InputError, UsageError
-from rankmesh.worker.api.types.config import Config
+from rankmesh.compiler.model_file.config import Config
 from rankmesh.worker.executors.onnxruntime import OnnxRuntime
 from rankmesh.worker.runner.programs import RunnerPrograms
 from rankmesh.worker.session.dynamic_shapes import DynamicShapes

@@ -11,7 +11,7 @@ import pytest
 import rankmesh
 from rankmesh.comm.errors import UsageError
 from rankmesh.comm.rendezvous.rendezvous import SingleRank
-from rankmesh.worker.api.types.config import Config
+from rankmesh.compiler.model_file.config import Config
 from rankmesh.worker.api.types.context import Context
 from rankmesh.worker.session.meet import meet
 

@@ -14,7 +14,7 @@ from onnx_models import model as onnx_model
 from primitives import same
 
 from rankmesh import Context, Model, ModelError, ModelType, Tensor
-from rankmesh.worker.api.types.config import Config
+from rankmesh.compiler.model_file.config import Config
 from rankmesh.worker.session.engine import model_spec, open_model
 from rankmesh.worker.session.meet import meet
 

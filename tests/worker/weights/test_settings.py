@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rankmesh.comm.errors import UsageError
-from rankmesh.worker.api.types.config import Config
+from rankmesh.compiler.model_file.config import Config
 from rankmesh.worker.weights.settings import WeightSettings, with_flat_keys
 
 pytestmark = pytest.mark.pure

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from ....compiler.model_file.config import Sections
 from .arguments import (
     Attribute,
     Count,
@@ -15,7 +16,6 @@ from .arguments import (
     check_sections,
     check_type,
 )
-from .config import Sections
 from .device_context import AscendContext, CpuContext, DeviceInfo, GpuContext
 
 _DEVICE_NUMBERS = {"cpu": 0, "gpu": 1, "ascend": 3}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankmesh.worker.api.types.config import Config
+from rankmesh.compiler.model_file.config import Config
 
 pytestmark = pytest.mark.pure
 

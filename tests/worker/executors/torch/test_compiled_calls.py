@@ -16,7 +16,7 @@ from onnx import GraphProto, TensorProto
 from onnx_models import graph, model, node
 
 from rankmesh import UsageError
-from rankmesh.worker.api.types.config import Config
+from rankmesh.compiler.model_file.config import Config
 from rankmesh.worker.executors.settings import asked_compilation
 from rankmesh.worker.executors.torch import TorchExecutor
 from rankmesh.worker.partition.plan import Segment

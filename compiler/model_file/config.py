@@ -6,8 +6,8 @@ import io
 import os
 from collections.abc import Mapping
 
-from ....comm.errors import UsageError
-from ....comm.host.regular_file import read_regular
+from ...comm.errors import UsageError
+from ...comm.host.regular_file import read_regular
 
 Sections = dict[str, dict[str, str]]
 _WEIGHTS_MODES = ("", "live", "packed", "private")
