@@ -118,17 +118,17 @@ if TYPE_CHECKING:
     from rankmesh.worker.api.model_group import ModelGroup as ModelGroup
     from rankmesh.worker.api.model_group import ModelGroupFlag as ModelGroupFlag
     from rankmesh.worker.api.runner import ModelParallelRunner as ModelParallelRunner
-    from rankmesh.worker.api.types.context import Context as Context
-    from rankmesh.worker.api.types.context import RunnerConfig as RunnerConfig
-    from rankmesh.worker.api.types.device_context import AscendDeviceInfo as AscendDeviceInfo
-    from rankmesh.worker.api.types.device_context import CPUDeviceInfo as CPUDeviceInfo
-    from rankmesh.worker.api.types.device_context import DeviceInfo as DeviceInfo
-    from rankmesh.worker.api.types.device_context import GPUDeviceInfo as GPUDeviceInfo
-    from rankmesh.worker.api.types.tensor import Tensor as Tensor
-    from rankmesh.worker.api.types.tensor_meta import DataType as DataType
-    from rankmesh.worker.api.types.tensor_meta import Format as Format
-    from rankmesh.worker.api.types.tensor_meta import TensorMeta as TensorMeta
     from rankmesh.worker.api.weight_manager import WeightManager as WeightManager
+    from rankmesh.worker.api_types.context import Context as Context
+    from rankmesh.worker.api_types.context import RunnerConfig as RunnerConfig
+    from rankmesh.worker.api_types.device_context import AscendDeviceInfo as AscendDeviceInfo
+    from rankmesh.worker.api_types.device_context import CPUDeviceInfo as CPUDeviceInfo
+    from rankmesh.worker.api_types.device_context import DeviceInfo as DeviceInfo
+    from rankmesh.worker.api_types.device_context import GPUDeviceInfo as GPUDeviceInfo
+    from rankmesh.worker.api_types.tensor import Tensor as Tensor
+    from rankmesh.worker.api_types.tensor_meta import DataType as DataType
+    from rankmesh.worker.api_types.tensor_meta import Format as Format
+    from rankmesh.worker.api_types.tensor_meta import TensorMeta as TensorMeta
     from rankmesh.worker.public_modules import torch as torch
 
 if sys.platform != "linux" or os.uname().machine not in ("x86_64", "aarch64"):
@@ -151,25 +151,25 @@ __path__.append(os.path.join(__path__[0], "worker", "public_modules"))
 _MODULES = ("torch",)
 
 _HOME = {
-    "AscendDeviceInfo": "worker.api.types.device_context",
+    "AscendDeviceInfo": "worker.api_types.device_context",
     "BatchingSettings": "orchestrator.config.settings",
-    "CPUDeviceInfo": "worker.api.types.device_context",
+    "CPUDeviceInfo": "worker.api_types.device_context",
     "ChainSettings": "orchestrator.config.chain_settings",
     "ChainStatus": "orchestrator.replica.rank_status",
     "Closed": "comm.errors",
     "CollectiveAborted": "comm.errors",
     "CollectiveMismatch": "comm.errors",
     "CollectiveTimeout": "comm.errors",
-    "Context": "worker.api.types.context",
+    "Context": "worker.api_types.context",
     "Converter": "worker.api.converter",
     "DataParallel": "orchestrator.data_parallel",
-    "DataType": "worker.api.types.tensor_meta",
+    "DataType": "worker.api_types.tensor_meta",
     "DeadlineExceeded": "comm.errors",
-    "DeviceInfo": "worker.api.types.device_context",
+    "DeviceInfo": "worker.api_types.device_context",
     "Draining": "comm.errors",
     "FmkType": "worker.api.converter",
-    "Format": "worker.api.types.tensor_meta",
-    "GPUDeviceInfo": "worker.api.types.device_context",
+    "Format": "worker.api_types.tensor_meta",
+    "GPUDeviceInfo": "worker.api_types.device_context",
     "InputError": "comm.errors",
     "JsonLogFormatter": "comm.loggers",
     "LLMClusterInfo": "worker.api.llm.request",
@@ -210,15 +210,15 @@ _HOME = {
     "RankTableFault": "rank_tables.fault",
     "RankmeshError": "comm.errors",
     "RestartBudgetExhausted": "comm.errors",
-    "RunnerConfig": "worker.api.types.context",
+    "RunnerConfig": "worker.api_types.context",
     "ShardMismatch": "comm.errors",
     "SlicingPlan": "compiler.slicing.slicing_plan",
     "SlicingReport": "compiler.slicing.slicer",
     "Status": "orchestrator.replica.rank_status",
     "StepSettings": "orchestrator.config.chain_settings",
     "StepStatus": "orchestrator.replica.rank_status",
-    "Tensor": "worker.api.types.tensor",
-    "TensorMeta": "worker.api.types.tensor_meta",
+    "Tensor": "worker.api_types.tensor",
+    "TensorMeta": "worker.api_types.tensor_meta",
     "TensorSettings": "orchestrator.config.python_settings",
     "TensorSpec": "comm.serving.tensor_spec",
     "UnsupportedPrimitives": "comm.errors",

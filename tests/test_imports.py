@@ -244,7 +244,7 @@ NOT_IN_A_RANK = (
     "hashlib",
     "rankmesh.orchestrator",
     "rankmesh.rank_tables",
-    "rankmesh.worker.api.types.context",
+    "rankmesh.worker.api_types.context",
     "rankmesh.comm.transport.curve",
     "rankmesh.comm.rendezvous.rendezvous_server",
     "rankmesh.comm.rendezvous.local_rendezvous",

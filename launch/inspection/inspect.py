@@ -18,7 +18,7 @@ from ...compiler.model_file.model_assets import NO_ASSETS, ModelAssets
 from ...compiler.model_file.model_format import format_of
 from ...compiler.onnx_graph.collective_nodes import Groups, places
 from ...compiler.onnx_graph.onnx_values import tensor_bytes
-from ...worker.api.types.config_keys import Effect, key_effect
+from ...worker.api_types.config_keys import Effect, key_effect
 from ...worker.partition.cut import make_plan
 from ...worker.partition.fingerprint import Operand
 from ...worker.partition.plan import CollectiveStep, Plan, Signature

@@ -41,7 +41,7 @@ class RunOptions:
         """The job of every rank, once the device is chosen. Raises UsageError."""
         precision, assets = PrecisionSettings.default(device), NO_ASSETS
         if self.config is not None:
-            from ...worker.api.types.context import Context
+            from ...worker.api_types.context import Context
 
             context = Context()
             context.target = [device]

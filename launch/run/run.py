@@ -114,7 +114,7 @@ def _run_inside(
 
     Every rank gets all reports, in rank order. Raises the errors of comm/errors.py.
     """
-    from ...worker.api.types.context import Context  # takes long, for ranks only
+    from ...worker.api_types.context import Context  # takes long, for ranks only
     from ...worker.session.meet import collectives_for, meet
     from ..rank.run_rank import run_rank
 

@@ -14,8 +14,8 @@ from ...comm.job.shard import find_shards
 from ...comm.text import visible
 from ...compiler.mindir.crypto import Decryption, allows, decryption_from_environment
 from ...compiler.model_file.config import Config, Sections
+from ..api_types.arguments import check_sections, check_type
 from ..weights.settings import variable_names, with_flat_keys
-from .types.arguments import check_sections, check_type
 
 _MOST_PARALLEL = 64
 

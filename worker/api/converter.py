@@ -7,11 +7,11 @@ from enum import Enum
 
 from ...comm.errors import RankmeshError
 from ...compiler.model_file.config import Config, Sections
+from ..api_types.arguments import Count, Text, check_type
+from ..api_types.converter_attributes import EnumChoice, Flag, Optimisation, Secret, Shapes
+from ..api_types.tensor_meta import DataType, Format
 from .model import ModelType
 from .trial_run import run_once
-from .types.arguments import Count, Text, check_type
-from .types.converter_attributes import EnumChoice, Flag, Optimisation, Secret, Shapes
-from .types.tensor_meta import DataType, Format
 
 _SHOWN = (
     "weight_fp16",

@@ -12,11 +12,11 @@ from weakref import WeakValueDictionary
 from numpy.typing import NDArray
 
 from ...comm.errors import RankmeshError
+from ..api_types.arguments import check_type
+from ..api_types.context import Context
+from ..api_types.tensor import Tensor
 from .model import Model, ModelType
 from .model_group import ModelGroup, ModelGroupFlag
-from .types.arguments import check_type
-from .types.context import Context
-from .types.tensor import Tensor
 
 _GROUPS: WeakValueDictionary[int, ModelGroup] = WeakValueDictionary()
 

@@ -14,6 +14,9 @@ import numpy as np
 from ...comm.arrays import Array
 from ...comm.errors import InputError, RankmeshError, UsageError
 from ...compiler.model_file.config import Config, Sections
+from ..api_types.arguments import check_elements, check_sequence, check_type
+from ..api_types.context import Context
+from ..api_types.tensor import OutputTensor, Tensor
 from ..session.group_share import GroupShare, share_of
 from ..session.request_tensors import fill_outputs
 from .calls import (
@@ -26,9 +29,6 @@ from .calls import (
     prefix_error,
     wrap_library_error,
 )
-from .types.arguments import check_elements, check_sequence, check_type
-from .types.context import Context
-from .types.tensor import OutputTensor, Tensor
 
 if TYPE_CHECKING:
     from ...compiler.mindir.crypto import Decryption

@@ -7,10 +7,10 @@ from enum import Enum
 
 from ...comm.errors import ModelError, UsageError
 from ...comm.job.shard import find_shards
+from ..api_types.arguments import check_type
+from ..api_types.context import Context
 from ..session.group_share import GroupShare
 from .model import Model, ModelType, join_group
-from .types.arguments import check_type
-from .types.context import Context
 
 _ADD, _CALCULATE = (
     "ModelGroup's add model failed.",

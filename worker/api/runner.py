@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from ...comm.errors import ModelError, UsageError
 from ...comm.job.shard import find_shards
 from ...comm.loggers import LOG
+from ..api_types.arguments import check_elements, check_sequence, check_type
+from ..api_types.context import Context, RunnerConfig
+from ..api_types.tensor import OutputTensor, Tensor
+from ..api_types.tensor_meta import TensorSlot
 from ..partition.plan import Plan
 from ..session.request_tensors import fill_outputs, input_arrays, shown_shape
 from .calls import failing
-from .types.arguments import check_elements, check_sequence, check_type
-from .types.context import Context, RunnerConfig
-from .types.tensor import OutputTensor, Tensor
-from .types.tensor_meta import TensorSlot
 
 if TYPE_CHECKING:  # it loads onnxruntime
     from ..runner.workers import WorkerPool

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...comm.errors import ModelError
+from ..api_types.context import Context
+from ..api_types.tensor_meta import to_numpy
 from .model import Model, ModelType
-from .types.context import Context
-from .types.tensor_meta import to_numpy
 
 if TYPE_CHECKING:
     from ...compiler.convert.mindir.encryption import Encryption

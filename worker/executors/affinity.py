@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from ...comm.errors import UsageError
-from ..api.types.device_context import CpuContext
+from ..api_types.device_context import CpuContext
 
 
 def choose_cores(cpu: CpuContext, threads: int, usable: Sequence[int]) -> tuple[int, ...]:

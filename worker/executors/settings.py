@@ -17,7 +17,7 @@ from ...comm.serving.precision_modes import FASTEST, FLOAT, HALF, MODES, NODE_TY
 
 if TYPE_CHECKING:
     from ...compiler.model_file.config import Config
-    from ..api.types.context import Context
+    from ..api_types.context import Context
 
 EXECUTOR_VARIABLE = "RANKMESH_EXECUTOR"
 COMPILE_VARIABLE = "RANKMESH_TORCH_COMPILE"

@@ -14,7 +14,7 @@ from ...comm.loggers import LOG
 from ...compiler.mindir.crypto import decryption_from_environment
 from ...compiler.model_file.config import Config
 from ...compiler.model_file.model_assets import ModelAssets
-from ..api.types.context import Context, RunnerConfig
+from ..api_types.context import Context, RunnerConfig
 from ..cache.settings import configured_cache
 from ..executors.packed import PackedFolder
 from ..executors.settings import ExecutorSettings, PrecisionSettings

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from ...comm.errors import UsageError
 from ...comm.loggers import LOG
 from ...compiler.model_file.config import Config
-from ..api.types.context import Context
-from ..api.types.device_context import CpuContext
+from ..api_types.context import Context
+from ..api_types.device_context import CpuContext
 from ..executors.affinity import core_speed
 
 _MOST_PER_CORE = 5

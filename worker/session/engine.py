@@ -16,7 +16,7 @@ from ...comm.text import counted
 from ...compiler.mindir.crypto import Decryption
 from ...compiler.model_file.config import Config
 from ...compiler.model_file.model_assets import ModelAssets
-from ..api.types.context import Context
+from ..api_types.context import Context
 from ..cache.settings import configured_cache
 from ..executors.affinity import choose_cores
 from ..executors.settings import ExecutorSettings, PrecisionSettings

@@ -6,7 +6,7 @@ import msgspec
 
 from ...comm.serving.precision_modes import HALF
 from ...compiler.model_file.config import Config
-from ..api.types.context import Context
+from ..api_types.context import Context
 from ..executors.settings import (
     ExecutorSettings,
     PrecisionSettings,

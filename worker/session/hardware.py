@@ -14,7 +14,7 @@ from ...comm.host.resources import gpu_count
 from ...comm.job.rank import Rank
 from ...comm.loggers import LOG
 from ...comm.text import counted
-from ..api.types.context import TARGETS, Context
+from ..api_types.context import TARGETS, Context
 
 if TYPE_CHECKING:  # the launcher has no use for what these import
     from ...comm.rendezvous.rendezvous import Rendezvous

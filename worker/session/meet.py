@@ -23,7 +23,7 @@ from ...comm.transport.channel import Channel
 if TYPE_CHECKING:  # what only one way to meet needs is imported where ranks meet so
     from ...compiler.model_file.config import Config
     from ...rank_tables.table import RankTable
-    from ..api.types.context import Context
+    from ..api_types.context import Context
     from ..executors.settings import ExecutorSettings
 
 _MPI = ("Open MPI", "MPICH")

@@ -8,7 +8,7 @@ from math import prod
 from ...comm.arrays import Array, Shape
 from ...comm.errors import InputError
 from ...comm.text import counted
-from ..api.types.tensor import Tensor
+from ..api_types.tensor import Tensor
 from ..partition.plan import Signature
 from ..runtime.input_check import defaults_of
 

@@ -13,9 +13,9 @@ from ...comm.errors import InputError, ModelError, UsageError
 from ...comm.text import counted
 from ...compiler.mindir.crypto import Decryption
 from ...compiler.model_file.config import Config
-from ..api.types.context import Context
-from ..api.types.tensor import OutputTensor, Tensor
-from ..api.types.tensor_meta import TensorSlot
+from ..api_types.context import Context
+from ..api_types.tensor import OutputTensor, Tensor
+from ..api_types.tensor_meta import TensorSlot
 from ..executors.affinity import bound_to
 from ..partition.plan import Plan
 from ..runtime.program import Program

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from processes import rankmesh
 
-from rankmesh.worker.api.types.config_keys import Effect, key_effect
+from rankmesh.worker.api_types.config_keys import Effect, key_effect
 
 ACTING = """ascend_context/rank_table_file ascend_context/variable_weights_file
     ascend_context/variable_weights_list ascend_context/shareable_weight_pid_list

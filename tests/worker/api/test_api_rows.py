@@ -17,7 +17,7 @@ from primitives import Parameter, Writer
 
 import rankmesh as mslite
 from rankmesh.worker.api.llm.engine import LLMModel
-from rankmesh.worker.api.types.device_context import DeviceInfo
+from rankmesh.worker.api_types.device_context import DeviceInfo
 
 REQUIRED = inspect.Parameter.empty
 SIGNATURES: dict[Any, dict[str, Any]] = {

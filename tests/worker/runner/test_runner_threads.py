@@ -11,7 +11,7 @@ from mindir_models import file_of, saved
 from processes import wait_until
 
 from rankmesh import Context, ModelParallelRunner, UsageError
-from rankmesh.worker.api.types.device_context import CpuContext
+from rankmesh.worker.api_types.device_context import CpuContext
 from rankmesh.worker.runner.threads import UsableCores, WorkerLayout, plan_workers
 
 

@@ -7,7 +7,7 @@ import pytest
 from rankmesh.comm.errors import UsageError
 from rankmesh.comm.host.resources import gpu_count
 from rankmesh.comm.job.rank import Rank
-from rankmesh.worker.api.types.context import Context
+from rankmesh.worker.api_types.context import Context
 from rankmesh.worker.session.hardware import device_id, device_of_targets
 
 pytestmark = pytest.mark.pure

@@ -12,7 +12,7 @@ import rankmesh
 from rankmesh.comm.errors import UsageError
 from rankmesh.comm.rendezvous.rendezvous import SingleRank
 from rankmesh.compiler.model_file.config import Config
-from rankmesh.worker.api.types.context import Context
+from rankmesh.worker.api_types.context import Context
 from rankmesh.worker.session.meet import meet
 
 pytestmark = pytest.mark.pure

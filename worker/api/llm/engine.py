@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from ....comm.errors import UsageError
-from ..types.arguments import check_type
-from ..types.tensor import Tensor
+from ...api_types.arguments import check_type
+from ...api_types.tensor import Tensor
 from .request import LLMClusterInfo, LLMReq, LLMRole, check_uint64
 
 _MODES = ("auto", "manual")

@@ -8,7 +8,7 @@ import sys
 from enum import Enum
 from typing import Any
 
-from ..types.arguments import Attribute, check_type
+from ...api_types.arguments import Attribute, check_type
 
 _LARGEST = 2**64 - 1
 

@@ -12,8 +12,8 @@ from ....comm.job.rank import Rank
 from ....comm.job.shard import RANK
 from ....comm.loggers import LOG
 from ....comm.text import counted
-from ...api.types.arguments import check_elements, check_type
-from ...api.types.tensor import Tensor
+from ...api_types.arguments import check_elements, check_type
+from ...api_types.tensor import Tensor
 from .files import read_weights
 from .names import WeightNames
 

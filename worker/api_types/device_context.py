@@ -3,8 +3,8 @@ devices."""
 
 from __future__ import annotations
 
-from ....comm.job.identity import detected_rank
-from ....comm.loggers import LOG
+from ...comm.job.identity import detected_rank
+from ...comm.loggers import LOG
 from .arguments import Attribute, Count, IntList, Text, check_count, check_type
 
 _AFFINITIES = (0, 1, 2)

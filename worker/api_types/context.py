@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from ....compiler.model_file.config import Sections
+from ...compiler.model_file.config import Sections
 from .arguments import (
     Attribute,
     Count,

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ....comm.arrays import Array
-from ....comm.loggers import LOG
+from ...comm.arrays import Array
+from ...comm.loggers import LOG
 from .arguments import (
     NO_DEVICE,
     check_elements,
