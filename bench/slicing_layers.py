@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 
 from rankmesh.compiler.slicing.emission.stage_layout import stage_layout
-from rankmesh.compiler.slicing.graph.source_graph import SourceGraph
 from rankmesh.compiler.slicing.placement.slice_plan import SlicePlan
 from rankmesh.compiler.slicing.planning.costs import HostCosts
 from rankmesh.compiler.slicing.planning.traffic import StageTraffic
+from rankmesh.compiler.source_graph.source_graph import SourceGraph
 
 _NAME = re.compile(
     r"(?:layers|stages)\.\d+\.blocks?\.\d+|(?:layers?|h|blocks?)\.\d+(?:_\d+)?(?=\.)"

@@ -13,10 +13,10 @@ from rankmesh.compiler.slicing.emission.localise import local_model
 from rankmesh.compiler.slicing.emission.lockstep import merged
 from rankmesh.compiler.slicing.emission.stage_layout import stage_layout
 from rankmesh.compiler.slicing.emission.trial import MappedSession
-from rankmesh.compiler.slicing.graph.source_graph import SourceGraph
 from rankmesh.compiler.slicing.placement.slice_plan import SlicePlan
 from rankmesh.compiler.slicing.planning.costs import HostCosts
 from rankmesh.compiler.slicing.planning.traffic import StageTraffic
+from rankmesh.compiler.source_graph.source_graph import SourceGraph
 
 KINDS = ("AllReduce", "AllGather", "ReduceScatter", "AllToAll")
 

@@ -26,7 +26,6 @@ from rankmesh.compiler.slicing.emission.stage_layout import stage_layout
 from rankmesh.compiler.slicing.emission.trial import relative_error, run_model
 from rankmesh.compiler.slicing.emission.verify import Proof, tolerance
 from rankmesh.compiler.slicing.emission.write import write_shard
-from rankmesh.compiler.slicing.graph.source_graph import SourceGraph, source_model
 from rankmesh.compiler.slicing.placement.placements import WHOLE
 from rankmesh.compiler.slicing.placement.slice_plan import SlicePlan
 from rankmesh.compiler.slicing.planning.costs import weight_bytes
@@ -38,6 +37,7 @@ from rankmesh.compiler.slicing.right_sizes.shapes import source_graph
 from rankmesh.compiler.slicing.search.choice_task import Choice
 from rankmesh.compiler.slicing.search.choose import choose_plan
 from rankmesh.compiler.slicing.slicing_plan import SlicingPlan
+from rankmesh.compiler.source_graph.source_graph import SourceGraph, source_model
 
 BARS = {"fp32": 1e-5, "half": 4e-3, "quantised": 2e-2}
 """Largest difference to largest value. Half has a step of 1e-3; where activations are quantised,

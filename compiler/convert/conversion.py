@@ -43,7 +43,7 @@ def convert_model(settings: ConversionSettings, progress: Progress | None = None
 
 def _written(settings: ConversionSettings, progress: Progress | None) -> Path:
     from ..onnx_graph.collective_nodes import SLICING
-    from ..slicing.graph.source_graph import located_model
+    from ..source_graph.source_graph import located_model
     from .kept_collectives import keep_collectives
     from .layouts import put_channels_last
 
@@ -124,8 +124,8 @@ def _converted(
     source: ir.Model, settings: ConversionSettings, builder: GraphBuilder, results: int
 ) -> list[GraphWeight]:
     """The parameters of a model whose nodes the builder got."""
-    from ..slicing.graph.source_graph import made_uniform
     from ..slicing.right_sizes.shapes import source_graph
+    from ..source_graph.source_graph import made_uniform
     from .expansion.expand import expand
     from .graph_conversion import GraphConversion
 

@@ -12,8 +12,8 @@ import onnx_ir as ir
 from ...comm.errors import ModelError
 from ..mindir import dtypes
 from ..mindir.graph import TensorType
-from ..slicing.graph.dims import fixed
-from ..slicing.graph.source_graph import SourceGraph, operator
+from ..source_graph.dims import fixed
+from ..source_graph.source_graph import SourceGraph, operator
 from .control_flow import CONTROL_FLOW
 from .expansion.expand import FAULT
 from .graph_names import name_of, needed_nodes

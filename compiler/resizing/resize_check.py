@@ -18,8 +18,8 @@ from ..model_file.loaded_model import LoadedModel
 from ..model_file.model_format import load_model
 from ..onnx_graph.constant_folding import RANDOM
 from ..onnx_graph.external import external_array, lies_in
-from ..slicing.graph.shape_run import ShapeRun
-from ..slicing.graph.source_graph import located_model, made_uniform
+from ..source_graph.shape_run import ShapeRun
+from ..source_graph.source_graph import located_model, made_uniform
 from .axis_factors import AxisFactors
 from .failures import failure
 from .misfits import misfit

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from ..slicing.graph.shape_run import ShapeRun
-from ..slicing.graph.source_graph import operator
+from ..source_graph.shape_run import ShapeRun
+from ..source_graph.source_graph import operator
 from .reshape_axes import Shape
 
 

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ...comm.processes.shard_trial import ShardTrial
+    from ..source_graph.source_graph import SourceGraph
     from .emission.rank_proof import RankProof
     from .emission.verify import Proof
     from .emission.write import Shard
-    from .graph.source_graph import SourceGraph
     from .placement.operator_node import Strategy
     from .placement.slice_plan import SlicePlan
     from .slicing_plan import SlicingPlan
@@ -262,8 +262,8 @@ def _check_collectives(plan: SlicingPlan, collectives: str) -> None:
 def _write(
     plan: SlicingPlan, stem: Path, progress: Progress | None, collectives: str
 ) -> list[Shard]:
+    from ..source_graph.structure import slicing_fingerprint
     from .emission.write import write_shard
-    from .graph.structure import slicing_fingerprint
 
     fingerprint = slicing_fingerprint(plan.graph, plan.to_json())
     return [

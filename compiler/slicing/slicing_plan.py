@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from ...comm.errors import UsageError
 from ...comm.text import counted
+from ..source_graph.source_graph import SourceGraph
+from ..source_graph.structure import graph_fingerprint
 from .annotation.annotate import write_annotated
 from .emission.stage_layout import stage_layout
-from .graph.source_graph import SourceGraph
-from .graph.structure import graph_fingerprint
 from .placement.operator_node import Strategy, operator_nodes
 from .placement.placement_text import placement_of
 from .placement.plan_file import PlanFile, plan_text, read_plan

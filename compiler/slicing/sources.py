@@ -14,7 +14,7 @@ from ..model_file.model_format import load_model
 
 if TYPE_CHECKING:
     from ..model_file.loaded_model import LoadedModel
-    from .graph.source_graph import SourceGraph
+    from ..source_graph.source_graph import SourceGraph
 
 _OLDEST = {"onnx_ir": (1, 0), "onnx": (1, 18)}
 
@@ -24,7 +24,7 @@ def read_source(path: str, sizes: Mapping[str, int] | None) -> SourceGraph:
 
     `sizes` has the usual sizes of open dimensions, by name.
     """
-    from .graph.source_graph import source_model, uniform_model
+    from ..source_graph.source_graph import source_model, uniform_model
     from .right_sizes.shapes import source_graph
 
     if os.path.isdir(path):

@@ -38,7 +38,7 @@ def slice(
     """
     require_packages()
     goal = PlanGoal(ranks, memory, stages, sizes or {})
-    from .graph.source_graph import uniform_model
+    from ..source_graph.source_graph import uniform_model
     from .right_sizes.shapes import source_graph
 
     captured = isinstance(module, torch.export.ExportedProgram)

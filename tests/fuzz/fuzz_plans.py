@@ -22,9 +22,9 @@ from plan_limits import Planned, default_factor, plans_under_limits, worse_plans
 from random_networks import random_network
 from slicing import graph_of
 
-from rankmesh.compiler.slicing.graph.source_graph import SourceGraph
 from rankmesh.compiler.slicing.planning.propagate import propagate
 from rankmesh.compiler.slicing.search.uneven_heads import has_uneven_heads
+from rankmesh.compiler.source_graph.source_graph import SourceGraph
 
 _EVEN, _UNEVEN = 1.02, 1.10
 _ROUNDING = 0.001

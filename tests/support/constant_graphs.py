@@ -25,11 +25,11 @@ from rankmesh.compiler.slicing.emission.rank_proof import (
 )
 from rankmesh.compiler.slicing.emission.verify import Proof
 from rankmesh.compiler.slicing.emission.write import write_shard
-from rankmesh.compiler.slicing.graph.source_graph import SourceGraph
 from rankmesh.compiler.slicing.placement.slice_plan import SlicePlan
 from rankmesh.compiler.slicing.planning.pipeline import with_stages
 from rankmesh.compiler.slicing.planning.propagate import propagate
 from rankmesh.compiler.slicing.planning.random_plans import random_plan
+from rankmesh.compiler.source_graph.source_graph import SourceGraph
 
 _ROWS, _WIDTH, _SIDE = 4, 12, 6
 Shape = tuple[int, ...]

@@ -7,7 +7,7 @@ import onnx
 from onnx import helper, numpy_helper, parser
 from slicing import graph_of
 
-from rankmesh.compiler.slicing.graph.source_graph import SourceGraph
+from rankmesh.compiler.source_graph.source_graph import SourceGraph
 
 DRAW = np.random.default_rng(5)
 

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rankmesh.comm.errors import UsageError
-from rankmesh.compiler.slicing.graph.source_graph import SourceGraph
 from rankmesh.compiler.slicing.planning.host_costs import plan_costs
 from rankmesh.compiler.slicing.planning.prediction import predict
 from rankmesh.compiler.slicing.slicer import PlanGoal, plan_graph
+from rankmesh.compiler.source_graph.source_graph import SourceGraph
 
 _MUCH = 1 << 40
 """Bytes in which every plan fits."""

@@ -25,7 +25,7 @@ from rankmesh.compiler.convert.settings import ConversionSettings
 from rankmesh.compiler.model_file.refused_model import refused_by_onnxruntime
 from rankmesh.compiler.slicing.emission.verify import verify
 from rankmesh.compiler.slicing.emission.write import write_shard
-from rankmesh.compiler.slicing.graph.structure import slicing_fingerprint
+from rankmesh.compiler.source_graph.structure import slicing_fingerprint
 from rankmesh.launch.rank.job import RunJob
 from rankmesh.launch.rank.run_rank import run_rank
 from rankmesh.worker.executors.settings import ExecutorSettings, PrecisionSettings

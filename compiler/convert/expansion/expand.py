@@ -7,7 +7,7 @@ from inspect import Parameter, signature
 
 import onnx_ir as ir
 
-from ...slicing.graph.source_graph import SourceGraph, operator
+from ...source_graph.source_graph import SourceGraph, operator
 from .expander import Expander
 from .registry import Expansion, expansions
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ...slicing.graph.source_graph import SourceGraph
+from ...source_graph.source_graph import SourceGraph
 
 _SPLITS_BY_COUNT = 18
 """The opset since which Split has a number of outputs, and all reductions have axes as inputs."""

@@ -9,9 +9,9 @@ from pathlib import Path
 import onnx_ir as ir
 
 from ....comm.errors import UsageError
+from ...source_graph.annotations import NOTE
+from ...source_graph.source_graph import SourceGraph
 from ..emission.write import write_whole
-from ..graph.annotations import NOTE
-from ..graph.source_graph import SourceGraph
 from ..placement.placements import WHOLE, Placement, Split
 from ..placement.slice_plan import SlicePlan
 from .sharded_axis import factors_of

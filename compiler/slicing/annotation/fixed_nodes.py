@@ -10,10 +10,10 @@ import onnx_ir as ir
 
 from ....comm.errors import UsageError
 from ....comm.text import counted
+from ...source_graph.annotations import NodeAnnotation, OperandShards
+from ...source_graph.dims import fixed
+from ...source_graph.source_graph import SourceGraph, operator
 from ..emission.conversions import convertible
-from ..graph.annotations import NodeAnnotation, OperandShards
-from ..graph.dims import fixed
-from ..graph.source_graph import SourceGraph, operator
 from ..placement.operator_node import NodeOperand, OperatorNode, Strategy, operator_nodes
 from ..placement.placement_text import placement_of
 from ..placement.placements import WHOLE, Placement

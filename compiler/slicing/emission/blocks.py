@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import onnx_ir as ir
 from onnx_ir import convenience
 
-from ..graph.source_graph import SourceGraph
+from ...source_graph.source_graph import SourceGraph
 from ..placement.operator_node import Strategy
 from ..placement.placements import WHOLE, Placement
 from ..placement.slice_plan import SlicePlan, produced_placements

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import onnx_ir as ir
 
-from ..graph.dims import Dims, begins, fixed
+from ...source_graph.dims import Dims, begins, fixed
 from ..placement.edges import cut_alike, edges, has_rows, overlap
 from ..placement.local_node import LocalGraph
 from ..placement.placements import (

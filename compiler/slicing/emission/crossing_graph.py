@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import onnx_ir as ir
 
-from ..graph.source_graph import SourceGraph
+from ...source_graph.source_graph import SourceGraph
 from ..placement.operator_node import Strategy
 from ..placement.placements import Placement
 from ..placement.slice_plan import SlicePlan

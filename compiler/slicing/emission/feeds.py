@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import onnx_ir as ir
 
-from ..graph.dims import fixed
-from ..graph.open_dimensions import dimension_name, size_of
-from ..graph.source_graph import SourceGraph
+from ...source_graph.dims import fixed
+from ...source_graph.open_dimensions import dimension_name, size_of
+from ...source_graph.source_graph import SourceGraph
 
 _CARRIERS = {"Cast", "Reshape", "Unsqueeze", "Squeeze", "Identity", "Flatten", "Slice", "Concat"}
 _CARRIERS |= {"Expand", "Transpose", "Add", "Where", "Split", "Tile"}

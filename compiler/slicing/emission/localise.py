@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from ..graph.dims import Dims
-from ..graph.source_graph import SourceGraph, operator
+from ...source_graph.dims import Dims
+from ...source_graph.source_graph import SourceGraph, operator
 from ..placement.local_node import LocalGraph, LocalNode
 from ..placement.operator_node import operator_nodes
 from ..placement.placements import SUM, WHOLE, Placement, Replicated

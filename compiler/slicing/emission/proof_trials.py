@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from ..graph.source_graph import SourceGraph
+from ...source_graph.source_graph import SourceGraph
 from .feeds import random_feeds, scaled
 
 MAGNITUDES = (1e2, 1e4)

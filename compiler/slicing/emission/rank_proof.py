@@ -16,7 +16,7 @@ from ....comm.errors import ModelError
 from ....comm.host.resources import memory_limit
 from ....comm.processes.shard_trial import ShardTrial, TrialAnswer, TrialRequest
 from ....comm.text import counted
-from ..graph.source_graph import SourceGraph
+from ...source_graph.source_graph import SourceGraph
 from .blocks import is_plain
 from .feeds import random_feeds
 from .trial import MappedSession, relative_error, run_model

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import onnx_ir as ir
 
-from ..graph.dims import Dims, fixed
+from ...source_graph.dims import Dims, fixed
 from ..placement.local_node import LocalGraph
 from ..placement.placements import Placement, Split, Windows
 from ..placement.slice_plan import SlicePlan

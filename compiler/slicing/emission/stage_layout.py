@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from ....comm.errors import ModelError
-from ..graph.source_graph import SourceGraph
+from ...source_graph.source_graph import SourceGraph
 from ..placement.placements import WHOLE, Partial, Placement
 from ..placement.slice_plan import SlicePlan, produced_placements
 

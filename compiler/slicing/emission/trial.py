@@ -11,7 +11,7 @@ import onnx_ir as ir
 import onnxruntime
 
 from ....comm.errors import ModelError
-from ..graph.source_graph import SourceGraph
+from ...source_graph.source_graph import SourceGraph
 from ..placement.slice_plan import SlicePlan
 from .localise import local_model
 from .lockstep import merged

@@ -12,7 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ....comm.errors import ModelError
-from ..graph.source_graph import SourceGraph
+from ...source_graph.source_graph import SourceGraph
 from ..placement.placements import WHOLE
 from ..placement.slice_plan import SlicePlan
 from .blocks import BlockCutter, ProofBlock

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import onnx_ir as ir
 
-from ..graph.source_graph import SourceGraph
+from ...source_graph.source_graph import SourceGraph
 from .write import Stored
 
 _NARROW, _WIDE = ir.DataType.BFLOAT16, ir.DataType.FLOAT

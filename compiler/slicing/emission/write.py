@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from ...onnx_graph.collective_nodes import SLICING
 from ...onnx_graph.tensorrt_collectives import to_tensorrt
-from ..graph.source_graph import DEFAULTS, SourceGraph
+from ...source_graph.source_graph import DEFAULTS, SourceGraph
 from ..placement.placements import WHOLE, Placement
 from ..placement.slice_plan import SlicePlan
 from .localise import LocalModel, localise

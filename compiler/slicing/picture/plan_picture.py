@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
+from ...source_graph.source_graph import SourceGraph
 from ..emission.stage_layout import stage_layout
-from ..graph.source_graph import SourceGraph
 from ..placement.placements import WHOLE, Placement
 from ..placement.slice_plan import SlicePlan
 from ..planning.costs import HostCosts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..graph.dims import Dims, fixed
+from ...source_graph.dims import Dims, fixed
 from .placements import Placement, Split, Windows
 
 IMAGE_AXES = 4

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..graph.dims import fixed
+from ...source_graph.dims import fixed
 from .operator_node import NodeOperand, OperatorNode, Strategy
 from .placements import WHOLE, Partial, Placement, Split, split
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx_ir as ir
 
-from ..graph.dims import Dims
-from ..graph.source_graph import SourceGraph
+from ...source_graph.dims import Dims
+from ...source_graph.source_graph import SourceGraph
 from .placements import WHOLE, Placement
 
 

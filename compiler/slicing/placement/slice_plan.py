@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ..graph.source_graph import SourceGraph
+from ...source_graph.source_graph import SourceGraph
 from .operator_node import Strategy
 from .placements import WHOLE, Placement
 

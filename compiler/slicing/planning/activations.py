@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
+from ...source_graph.source_graph import SourceGraph
 from ..emission.stage_layout import StageLayout
-from ..graph.source_graph import SourceGraph
 from ..placement.placements import WHOLE, Placement
 from ..placement.slice_plan import SlicePlan
 from .costs import elements, itemsize

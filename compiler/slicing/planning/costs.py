@@ -14,8 +14,8 @@ from collections.abc import Iterator
 import msgspec
 import onnx_ir as ir
 
-from ..graph.dims import Dims, begins, fixed, usual
-from ..graph.source_graph import SourceGraph
+from ...source_graph.dims import Dims, begins, fixed, usual
+from ...source_graph.source_graph import SourceGraph
 from ..placement.edges import IMAGE_AXES, cut_alike, edges, has_rows
 from ..placement.fusion import CONVOLUTIONS, is_fused
 from ..placement.operator_node import OperatorNode, Strategy

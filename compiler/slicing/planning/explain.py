@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
+from ...source_graph.source_graph import SourceGraph
 from ..emission.stage_layout import stage_layout
-from ..graph.source_graph import SourceGraph
 from ..placement.placements import WHOLE
 from ..placement.slice_plan import SlicePlan
 from .costs import HostCosts, weight_bytes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from ..graph.source_graph import SourceGraph
+from ...source_graph.source_graph import SourceGraph
 from ..placement.operator_node import Strategy
 from ..placement.placements import WHOLE, Placement
 from ..placement.slice_plan import Conversion, SlicePlan, produced_placements

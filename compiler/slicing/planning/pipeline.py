@@ -16,8 +16,8 @@ import onnx_ir as ir
 
 from ....comm.errors import ModelError
 from ....comm.text import counted
+from ...source_graph.source_graph import SourceGraph
 from ..emission.stage_layout import used_values
-from ..graph.source_graph import SourceGraph
 from ..placement.slice_plan import SlicePlan
 from .costs import HostCosts
 from .stage_costs import StageCosts

@@ -8,10 +8,10 @@ import onnx_ir as ir
 
 from ....comm.errors import ModelError, UsageError
 from ....comm.text import counted
+from ...source_graph.dims import fixed
+from ...source_graph.source_graph import SourceGraph, operator
 from ..emission.conversions import convertible
 from ..emission.stage_layout import stage_layout
-from ..graph.dims import fixed
-from ..graph.source_graph import SourceGraph, operator
 from ..placement.operator_node import NodeOperand, OperatorNode, Strategy, operator_nodes
 from ..placement.placements import WHOLE, Placement, Replicated, Split, Windows
 from ..placement.slice_plan import SlicePlan

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ...source_graph.source_graph import SourceGraph
 from ..emission.stage_layout import stage_layout
-from ..graph.source_graph import SourceGraph
 from ..placement.slice_plan import SlicePlan
 from .activations import stage_activations
 from .costs import HostCosts

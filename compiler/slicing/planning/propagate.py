@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from ....comm.errors import UsageError
+from ...source_graph.dims import fixed, usual
+from ...source_graph.source_graph import SourceGraph, operator
 from ..annotation.fixed_nodes import FREE, FixedNodes, describe
-from ..graph.dims import fixed, usual
-from ..graph.source_graph import SourceGraph, operator
 from ..placement.factors import stepped_axes
 from ..placement.operator_node import NodeOperand, OperatorNode, Strategy, operator_nodes
 from ..placement.placements import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 
+from ...source_graph.source_graph import SourceGraph
 from ..emission.conversions import convertible
-from ..graph.source_graph import SourceGraph
 from ..placement.operator_node import OperatorNode, Strategy
 from ..placement.placements import WHOLE, Placement
 from ..placement.slice_plan import SlicePlan

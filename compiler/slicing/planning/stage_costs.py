@@ -8,8 +8,8 @@ from functools import cached_property
 
 import onnx_ir as ir
 
+from ...source_graph.source_graph import SourceGraph
 from ..emission.stage_layout import crossing_placements, sendable
-from ..graph.source_graph import SourceGraph
 from ..placement.operator_node import operator_nodes
 from ..placement.placements import Placement
 from ..placement.slice_plan import SlicePlan

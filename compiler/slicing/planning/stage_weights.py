@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import onnx_ir as ir
 
+from ...source_graph.source_graph import SourceGraph
 from ..emission.stage_layout import StageLayout, captured_values
 from ..emission.weight_part import WeightPart
-from ..graph.source_graph import SourceGraph
 from ..placement.placements import WHOLE, Placement
 from ..placement.slice_plan import SlicePlan
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from ...source_graph.dims import Dims, fixed
+from ...source_graph.source_graph import SourceGraph
 from ..emission.stage_layout import StageLayout, captured_values
-from ..graph.dims import Dims, fixed
-from ..graph.source_graph import SourceGraph
 from ..placement.placements import WHOLE, Placement
 from ..placement.slice_plan import SlicePlan, produced_placements
 from .costs import HostCosts, collectives, conversion_seconds, costs_of, elements, itemsize

@@ -11,10 +11,10 @@ import numpy as np
 import onnx_ir as ir
 
 from ....comm.errors import InputError
-from ..graph.annotations import annotations_of
-from ..graph.dims import Dims, fixed
-from ..graph.merged_transposes import part_merged_transposes
-from ..graph.open_dimensions import (
+from ...source_graph.annotations import annotations_of
+from ...source_graph.dims import Dims, fixed
+from ...source_graph.merged_transposes import part_merged_transposes
+from ...source_graph.open_dimensions import (
     Sizes,
     least_sizes,
     odd_sizes,
@@ -22,8 +22,8 @@ from ..graph.open_dimensions import (
     set_dimensions,
     usual_sizes,
 )
-from ..graph.shape_run import ShapeRun
-from ..graph.source_graph import SourceGraph
+from ...source_graph.shape_run import ShapeRun
+from ...source_graph.source_graph import SourceGraph
 from .right_sizes import RightSizes, right_sizes
 
 

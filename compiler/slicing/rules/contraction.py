@@ -6,7 +6,7 @@ import string
 
 import onnx_ir as ir
 
-from ..graph.dims import Dims, fixed
+from ...source_graph.dims import Dims, fixed
 from ..placement.factors import Axis, Factor, Factors, factor
 from ..placement.local_node import LocalNode
 from ..placement.operator_node import OperatorNode

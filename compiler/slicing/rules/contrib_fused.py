@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ..graph.dims import fixed
+from ...source_graph.dims import fixed
 from ..placement.factors import Axis, Factor, Factors, factor
 from ..placement.local_node import LocalNode
 from ..placement.operator_node import OperatorNode

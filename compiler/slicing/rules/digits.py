@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..graph.dims import Dim, Dims, fixed, product
+from ...source_graph.dims import Dim, Dims, fixed, product
 from ..placement.placements import Split, split
 
 _MOST = 1 << 20

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..graph.dims import fixed
+from ...source_graph.dims import fixed
 from ..placement.factors import Axis, Factor, Factors
 from ..placement.local_node import LocalNode
 from ..placement.operator_node import OperatorNode

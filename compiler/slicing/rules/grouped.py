@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from ..graph.dims import fixed
+from ...source_graph.dims import fixed
 from ..placement.factors import Axis, Factor
 from ..placement.local_node import LocalNode
 from ..placement.operator_node import OperatorNode

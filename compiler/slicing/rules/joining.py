@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ..graph.dims import fixed
+from ...source_graph.dims import fixed
 from ..placement.local_node import LocalNode
 from ..placement.operator_node import NodeOperand, OperatorNode, Strategy
 from ..placement.placements import Partial, Placement, Split, split

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from ..graph.dims import Dims, fixed
+from ...source_graph.dims import Dims, fixed
 from ..placement.factors import Axis, Factor, Factors
 from ..placement.operator_node import OperatorNode
 from .contraction import projects

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..graph.dims import fixed
+from ...source_graph.dims import fixed
 from ..placement.local_node import LocalNode
 from ..placement.operator_node import OperatorNode, Strategy
 from ..placement.placements import Split, Windows

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..graph.dims import fixed
+from ...source_graph.dims import fixed
 from ..placement.factors import Axis, Factor, Factors, factor
 from ..placement.local_node import LocalNode
 from ..placement.operator_node import NodeOperand, OperatorNode, Strategy

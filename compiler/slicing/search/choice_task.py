@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from ...source_graph.source_graph import SourceGraph
 from ..annotation.fixed_nodes import FREE, FixedNodes
-from ..graph.source_graph import SourceGraph
 from ..placement.placements import WHOLE
 from ..placement.slice_plan import SlicePlan
 from ..planning.costs import HostCosts, weight_bytes

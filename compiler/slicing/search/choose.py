@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ...source_graph.source_graph import SourceGraph
 from ..annotation.fixed_nodes import FREE, FixedNodes
 from ..emission.stage_layout import stage_layout
-from ..graph.source_graph import SourceGraph
 from ..placement.placements import WHOLE, Split, Windows
 from ..placement.slice_plan import SlicePlan
 from ..planning.costs import HostCosts, weight_bytes

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from ..graph.source_graph import SourceGraph, operator
+from ...source_graph.source_graph import SourceGraph, operator
 from ..planning.propagate import Candidates
 
 _STEPS = 3

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 import onnx_ir as ir
 
 from ....comm.errors import ModelError
+from ...source_graph.source_graph import SourceGraph
 from ..emission.conversions import convertible
-from ..graph.source_graph import SourceGraph
 from ..placement.operator_node import OperatorNode, Strategy
 from ..placement.placements import WHOLE, Placement, Split, Windows
 from ..planning.costs import (

@@ -23,8 +23,8 @@ import highspy
 import numpy as np
 import onnx_ir as ir
 
+from ...source_graph.source_graph import SourceGraph
 from ..emission.conversions import convertible
-from ..graph.source_graph import SourceGraph
 from ..placement.operator_node import Strategy
 from ..placement.placements import WHOLE, Placement, Split, Windows
 from ..planning.costs import (

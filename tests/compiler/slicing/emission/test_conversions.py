@@ -9,11 +9,11 @@ from slicing import graph_of, one_node
 
 from rankmesh.compiler.slicing.emission.localise import local_model
 from rankmesh.compiler.slicing.emission.trial import run_in_lockstep
-from rankmesh.compiler.slicing.graph.source_graph import SourceGraph
 from rankmesh.compiler.slicing.placement.operator_node import Strategy
 from rankmesh.compiler.slicing.placement.placements import Windows, even_split
 from rankmesh.compiler.slicing.placement.slice_plan import SlicePlan
 from rankmesh.compiler.slicing.planning.needed_conversions import with_conversions
+from rankmesh.compiler.source_graph.source_graph import SourceGraph
 
 
 def kinds(graph: SourceGraph, plan: SlicePlan) -> list[str]:

@@ -16,12 +16,12 @@ from rankmesh.compiler.model_file.loaded_model import LoadedModel
 from rankmesh.compiler.slicing.emission.localise import local_model
 from rankmesh.compiler.slicing.emission.trial import run_model
 from rankmesh.compiler.slicing.emission.write import write_shard
-from rankmesh.compiler.slicing.graph.source_graph import SourceGraph, source_model
 from rankmesh.compiler.slicing.placement.slice_plan import SlicePlan
 from rankmesh.compiler.slicing.planning.pipeline import with_stages
 from rankmesh.compiler.slicing.planning.propagate import propagate
 from rankmesh.compiler.slicing.planning.random_plans import random_plan
 from rankmesh.compiler.slicing.right_sizes.shapes import source_graph
+from rankmesh.compiler.source_graph.source_graph import SourceGraph, source_model
 
 
 def anywhere(graph: SourceGraph, plan: SlicePlan, stages: int, seed: int) -> SlicePlan:

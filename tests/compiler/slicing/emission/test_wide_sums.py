@@ -20,7 +20,6 @@ from rankmesh.compiler.slicing.emission.localise import local_model
 from rankmesh.compiler.slicing.emission.stage_layout import stage_layout
 from rankmesh.compiler.slicing.emission.trial import relative_error, run_in_lockstep, run_model
 from rankmesh.compiler.slicing.emission.verify import verify
-from rankmesh.compiler.slicing.graph.source_graph import SourceGraph
 from rankmesh.compiler.slicing.placement.operator_node import Strategy
 from rankmesh.compiler.slicing.placement.placements import SUM, WHOLE, Split
 from rankmesh.compiler.slicing.placement.slice_plan import SlicePlan
@@ -28,6 +27,7 @@ from rankmesh.compiler.slicing.planning.costs import HostCosts
 from rankmesh.compiler.slicing.planning.propagate import propagate
 from rankmesh.compiler.slicing.planning.random_plans import random_plan
 from rankmesh.compiler.slicing.planning.traffic import StageTraffic
+from rankmesh.compiler.source_graph.source_graph import SourceGraph
 
 HALF = np.float16
 TOLERANCE = 2e-3

@@ -10,7 +10,6 @@ import pytest
 from onnx import helper, numpy_helper
 from slicing import graph_of
 
-from rankmesh.compiler.slicing.graph.source_graph import SourceGraph
 from rankmesh.compiler.slicing.placement.operator_node import Strategy, operator_nodes
 from rankmesh.compiler.slicing.placement.placements import (
     SUM,
@@ -25,6 +24,7 @@ from rankmesh.compiler.slicing.planning.costs import (
     costs_of,
     node_seconds,
 )
+from rankmesh.compiler.source_graph.source_graph import SourceGraph
 
 pytestmark = pytest.mark.pure
 COSTS = HostCosts(call=1.0, byte=0.0, flop=0.0, latency=0.0, exchanged_byte=0.0, image_byte=100.0)

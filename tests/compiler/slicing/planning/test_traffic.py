@@ -17,7 +17,6 @@ from rankmesh.compiler.slicing.emission.lockstep import merged
 from rankmesh.compiler.slicing.emission.stage_layout import stage_layout
 from rankmesh.compiler.slicing.emission.trial import run_model
 from rankmesh.compiler.slicing.emission.write import write_shard
-from rankmesh.compiler.slicing.graph.source_graph import source_model
 from rankmesh.compiler.slicing.placement.slice_plan import SlicePlan
 from rankmesh.compiler.slicing.planning.costs import HostCosts
 from rankmesh.compiler.slicing.planning.explain import layers
@@ -28,6 +27,7 @@ from rankmesh.compiler.slicing.planning.random_plans import random_plan
 from rankmesh.compiler.slicing.planning.traffic import StageTraffic
 from rankmesh.compiler.slicing.right_sizes.shapes import source_graph
 from rankmesh.compiler.slicing.search.choose import choose_plan
+from rankmesh.compiler.source_graph.source_graph import source_model
 
 Traffic = tuple[Counter[str], int]
 

@@ -13,13 +13,13 @@ from slicing import check_plan, graph_of
 
 from rankmesh.compiler.slicing.emission.localise import local_model
 from rankmesh.compiler.slicing.emission.trial import run_model
-from rankmesh.compiler.slicing.graph.source_graph import SourceGraph
 from rankmesh.compiler.slicing.placement.placements import WHOLE, Split, Windows
 from rankmesh.compiler.slicing.placement.slice_plan import SlicePlan
 from rankmesh.compiler.slicing.planning.costs import Collected, HostCosts, collectives
 from rankmesh.compiler.slicing.planning.needed_conversions import with_conversions
 from rankmesh.compiler.slicing.planning.propagate import propagate
 from rankmesh.compiler.slicing.search.choose import choose_plan
+from rankmesh.compiler.source_graph.source_graph import SourceGraph
 
 DRAW = np.random.default_rng(7)
 

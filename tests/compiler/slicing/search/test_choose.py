@@ -18,7 +18,6 @@ from tiny_transformer import tiny_transformer
 from rankmesh.compiler.slicing.emission.conversions import convertible
 from rankmesh.compiler.slicing.emission.localise import local_model
 from rankmesh.compiler.slicing.emission.stage_layout import stage_layout
-from rankmesh.compiler.slicing.graph.source_graph import SourceGraph
 from rankmesh.compiler.slicing.placement.operator_node import Strategy
 from rankmesh.compiler.slicing.placement.placements import WHOLE
 from rankmesh.compiler.slicing.placement.slice_plan import SlicePlan
@@ -32,6 +31,7 @@ from rankmesh.compiler.slicing.search.choose import STEPS, choose_plan
 from rankmesh.compiler.slicing.search.classes import classes_of
 from rankmesh.compiler.slicing.search.solution import StorageLimit
 from rankmesh.compiler.slicing.slicer import plan_slices
+from rankmesh.compiler.source_graph.source_graph import SourceGraph
 
 pytest.importorskip("highspy", reason="highspy is not installed: pip install 'rankmesh[slice]'")
 

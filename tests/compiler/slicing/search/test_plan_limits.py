@@ -13,7 +13,6 @@ from plan_limits import default_factor, plans_under_limits, worse_plans
 from random_networks import random_network
 from slicing import graph_of
 
-from rankmesh.compiler.slicing.graph.source_graph import SourceGraph
 from rankmesh.compiler.slicing.planning.costs import HostCosts
 from rankmesh.compiler.slicing.planning.prediction import Prediction
 from rankmesh.compiler.slicing.planning.propagate import propagate
@@ -23,6 +22,7 @@ from rankmesh.compiler.slicing.search.front import Front
 from rankmesh.compiler.slicing.search.uneven_heads import has_uneven_heads
 from rankmesh.compiler.slicing.slicer import PlanGoal, plan_graph
 from rankmesh.compiler.slicing.sources import read_source
+from rankmesh.compiler.source_graph.source_graph import SourceGraph
 
 pytest.importorskip("highspy", reason="highspy is not installed: pip install 'rankmesh[slice]'")
 

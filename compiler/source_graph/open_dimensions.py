@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import onnx_ir as ir
 
-from ....comm.errors import InputError
+from ...comm.errors import InputError
 
 _USUAL = {
     "batch": 1,

@@ -14,7 +14,7 @@ import onnx
 import onnx_ir as ir
 from onnx import TypeProto, helper, numpy_helper
 
-from ...onnx_graph.constant_folding import RANDOM
+from ..onnx_graph.constant_folding import RANDOM
 from .contrib_node import ContribNode
 from .contrib_shapes import contrib_dtype, contrib_shapes, is_contributed
 from .misfits import lacks_elements, lacks_rows

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from ....comm.errors import ModelError
+from ...comm.errors import ModelError
 
 NOTE = "rankmesh.placements"
 """The metadata of a node with the placements for which ONNX has no words."""

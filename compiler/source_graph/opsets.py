@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx
 from onnx import version_converter
 
-from ....comm.errors import ModelError
+from ...comm.errors import ModelError
 
 OLDEST = 13
 """The oldest opset of ONNX's own operators that the rules describe."""

@@ -8,7 +8,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from rankmesh.compiler.model_file.model_format import load_model
-from rankmesh.compiler.slicing.graph.source_graph import source_model
+from rankmesh.compiler.source_graph.source_graph import source_model
 
 pytestmark = pytest.mark.pure
 

@@ -6,10 +6,10 @@ import pytest
 from onnx import parser
 from slicing import graph_of
 
-from rankmesh.compiler.slicing.graph.dims import Dims, fixed
-from rankmesh.compiler.slicing.graph.source_graph import SourceGraph
 from rankmesh.compiler.slicing.placement.placements import split
 from rankmesh.compiler.slicing.planning.propagate import propagate
+from rankmesh.compiler.source_graph.dims import Dims, fixed
+from rankmesh.compiler.source_graph.source_graph import SourceGraph
 
 pytestmark = pytest.mark.pure
 HEAD = '<ir_version: 9, opset_import: ["" : 18]>'

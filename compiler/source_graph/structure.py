@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import onnx_ir as ir
 
-from ....comm.digest import blake2b
+from ...comm.digest import blake2b
 from .source_graph import SourceGraph
 
 _SAMPLED = 512

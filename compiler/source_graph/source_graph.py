@@ -15,10 +15,10 @@ import onnx_ir as ir
 from onnx_ir.passes import Sequential
 from onnx_ir.passes import common as passes
 
-from ....comm.errors import ModelError
-from ...model_file.loaded_model import LoadedModel
-from ...onnx_graph.constant_folding import RANDOM
-from ...onnx_graph.optional_inputs import optional_inputs
+from ...comm.errors import ModelError
+from ..model_file.loaded_model import LoadedModel
+from ..onnx_graph.constant_folding import RANDOM
+from ..onnx_graph.optional_inputs import optional_inputs
 from .annotations import Annotations, take_annotations
 from .dims import Dims
 from .embeddings import EmbeddingExpansion
