@@ -28,10 +28,10 @@ _WARM_UP = 3
 def sliced(model: Path, folder: Path, stages: int) -> str:
     """Write the shards of a pipeline; returns their pattern."""
     from rankmesh.compiler.model_file.model_format import format_of
+    from rankmesh.compiler.right_sizes.shapes import source_graph
     from rankmesh.compiler.slicing.emission.write import write_shard
     from rankmesh.compiler.slicing.placement.slice_plan import SlicePlan
     from rankmesh.compiler.slicing.planning.pipeline import with_stages
-    from rankmesh.compiler.slicing.right_sizes.shapes import source_graph
     from rankmesh.compiler.source_graph.source_graph import source_model
 
     loaded = format_of(str(model)).load(str(model), None, "", None)

@@ -20,6 +20,7 @@ from slicing_lockstep import LockstepRun, predicted
 from rankmesh.comm.errors import ModelError
 from rankmesh.comm.processes.shard_trial import ShardTrial
 from rankmesh.compiler.model_file.model_format import load_model
+from rankmesh.compiler.right_sizes.shapes import source_graph
 from rankmesh.compiler.slicing.emission.feeds import random_feeds
 from rankmesh.compiler.slicing.emission.rank_proof import WrittenShards, prove_by_ranks
 from rankmesh.compiler.slicing.emission.stage_layout import stage_layout
@@ -33,7 +34,6 @@ from rankmesh.compiler.slicing.planning.pipeline import with_stages
 from rankmesh.compiler.slicing.planning.propagate import propagate
 from rankmesh.compiler.slicing.planning.random_plans import random_plan
 from rankmesh.compiler.slicing.planning.stage_weights import rank_bytes
-from rankmesh.compiler.slicing.right_sizes.shapes import source_graph
 from rankmesh.compiler.slicing.search.choice_task import Choice
 from rankmesh.compiler.slicing.search.choose import choose_plan
 from rankmesh.compiler.slicing.slicing_plan import SlicingPlan

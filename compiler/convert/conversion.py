@@ -124,7 +124,7 @@ def _converted(
     source: ir.Model, settings: ConversionSettings, builder: GraphBuilder, results: int
 ) -> list[GraphWeight]:
     """The parameters of a model whose nodes the builder got."""
-    from ..slicing.right_sizes.shapes import source_graph
+    from ..right_sizes.shapes import source_graph
     from ..source_graph.source_graph import made_uniform
     from .expansion.expand import expand
     from .graph_conversion import GraphConversion

@@ -24,8 +24,8 @@ def read_source(path: str, sizes: Mapping[str, int] | None) -> SourceGraph:
 
     `sizes` has the usual sizes of open dimensions, by name.
     """
+    from ..right_sizes.shapes import source_graph
     from ..source_graph.source_graph import source_model, uniform_model
-    from .right_sizes.shapes import source_graph
 
     if os.path.isdir(path):
         from .hugging_face import read_folder

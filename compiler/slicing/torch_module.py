@@ -38,8 +38,8 @@ def slice(
     """
     require_packages()
     goal = PlanGoal(ranks, memory, stages, sizes or {})
+    from ..right_sizes.shapes import source_graph
     from ..source_graph.source_graph import uniform_model
-    from .right_sizes.shapes import source_graph
 
     captured = isinstance(module, torch.export.ExportedProgram)
     title = name or ("model" if captured else type(module).__name__)

@@ -27,8 +27,8 @@ from ..options.user_files import read_config
 from .weights import add_slices, listed_weights, weight_lines
 
 if TYPE_CHECKING:
-    from ...compiler.slicing.right_sizes.default_shapes import DefaultShapes
-    from ...compiler.slicing.right_sizes.right_sizes import RightSize
+    from ...compiler.right_sizes.default_shapes import DefaultShapes
+    from ...compiler.right_sizes.right_sizes import RightSize
 
 _SHOWN = 12
 _MOST_TRIED = 64
@@ -118,7 +118,7 @@ def _planned(loaded: LoadedModel, place: Place | None, groups: Groups) -> dict[s
 
 def _right_sizes(loaded: LoadedModel, plan: Plan) -> DefaultShapes:
     """The sizes that are the only ones for dimensions that the file leaves open."""
-    from ...compiler.slicing.right_sizes.default_shapes import DefaultShapes, default_shapes
+    from ...compiler.right_sizes.default_shapes import DefaultShapes, default_shapes
 
     if all(min(one.type.shape or (), default=0) >= 0 for one in plan.inputs):
         return DefaultShapes()

@@ -48,7 +48,7 @@ def _found(spec: ProgramSpec, path: str, inputs: Sequence[Signature]) -> FoundSh
         return FoundShapes({})
     # a rank whose build is kept reads no model
     from ...compiler.model_file.model_format import load_model
-    from ...compiler.slicing.right_sizes.default_shapes import default_shapes
+    from ...compiler.right_sizes.default_shapes import default_shapes
 
     shapes = default_shapes(load_model(path, spec.decryption, spec.assets.folder))
     return FoundShapes(shapes.shapes, tuple(map(str, shapes.right)))

@@ -10,13 +10,13 @@ import onnx_ir as ir
 from onnx import helper, numpy_helper
 
 from rankmesh.compiler.model_file.loaded_model import LoadedModel
+from rankmesh.compiler.right_sizes.shapes import source_graph
 from rankmesh.compiler.slicing.emission.conversions import convertible
 from rankmesh.compiler.slicing.emission.trial import relative_error, run_in_lockstep, run_model
 from rankmesh.compiler.slicing.placement.operator_node import Strategy
 from rankmesh.compiler.slicing.placement.placements import WHOLE
 from rankmesh.compiler.slicing.placement.slice_plan import SlicePlan
 from rankmesh.compiler.slicing.planning.propagate import propagate
-from rankmesh.compiler.slicing.right_sizes.shapes import source_graph
 from rankmesh.compiler.source_graph.dims import usual
 from rankmesh.compiler.source_graph.source_graph import SourceGraph, source_model
 

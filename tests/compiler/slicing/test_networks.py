@@ -13,11 +13,11 @@ import pytest
 from slicing import check_plan
 
 from rankmesh.compiler.model_file.model_format import load_model
+from rankmesh.compiler.right_sizes.shapes import source_graph
 from rankmesh.compiler.slicing.emission.trial import run_model
 from rankmesh.compiler.slicing.planning.pipeline import with_stages
 from rankmesh.compiler.slicing.planning.propagate import propagate
 from rankmesh.compiler.slicing.planning.random_plans import random_plan
-from rankmesh.compiler.slicing.right_sizes.shapes import source_graph
 from rankmesh.compiler.slicing.search.choose import choose_plan
 from rankmesh.compiler.source_graph.source_graph import SourceGraph, source_model
 

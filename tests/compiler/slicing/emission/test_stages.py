@@ -13,6 +13,7 @@ from slicing import check_plan, graph_of
 from tiny_transformer import tiny_transformer
 
 from rankmesh.compiler.model_file.loaded_model import LoadedModel
+from rankmesh.compiler.right_sizes.shapes import source_graph
 from rankmesh.compiler.slicing.emission.localise import local_model
 from rankmesh.compiler.slicing.emission.trial import run_model
 from rankmesh.compiler.slicing.emission.write import write_shard
@@ -20,7 +21,6 @@ from rankmesh.compiler.slicing.placement.slice_plan import SlicePlan
 from rankmesh.compiler.slicing.planning.pipeline import with_stages
 from rankmesh.compiler.slicing.planning.propagate import propagate
 from rankmesh.compiler.slicing.planning.random_plans import random_plan
-from rankmesh.compiler.slicing.right_sizes.shapes import source_graph
 from rankmesh.compiler.source_graph.source_graph import SourceGraph, source_model
 
 

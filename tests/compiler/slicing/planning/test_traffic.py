@@ -12,6 +12,7 @@ import pytest
 from tiny_transformer import tiny_transformer
 
 from rankmesh.compiler.model_file.loaded_model import LoadedModel
+from rankmesh.compiler.right_sizes.shapes import source_graph
 from rankmesh.compiler.slicing.emission.feeds import random_feeds
 from rankmesh.compiler.slicing.emission.lockstep import merged
 from rankmesh.compiler.slicing.emission.stage_layout import stage_layout
@@ -25,7 +26,6 @@ from rankmesh.compiler.slicing.planning.prediction import predict
 from rankmesh.compiler.slicing.planning.propagate import propagate
 from rankmesh.compiler.slicing.planning.random_plans import random_plan
 from rankmesh.compiler.slicing.planning.traffic import StageTraffic
-from rankmesh.compiler.slicing.right_sizes.shapes import source_graph
 from rankmesh.compiler.slicing.search.choose import choose_plan
 from rankmesh.compiler.source_graph.source_graph import source_model
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...source_graph.contrib_node import ContribNode
+from ..source_graph.contrib_node import ContribNode
 from .size_pair import Pairs, PairsOf, SizePair, broadcast, exactly
 
 _PACKED_BITS = 4

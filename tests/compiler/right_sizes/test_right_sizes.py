@@ -14,9 +14,9 @@ from slicing import graph_of
 
 from rankmesh.comm.errors import InputError
 from rankmesh.compiler.model_file.loaded_model import LoadedModel
-from rankmesh.compiler.slicing.right_sizes.default_shapes import default_shapes
-from rankmesh.compiler.slicing.right_sizes.right_sizes import RightSizes, right_sizes
-from rankmesh.compiler.slicing.right_sizes.shapes import source_graph
+from rankmesh.compiler.right_sizes.default_shapes import default_shapes
+from rankmesh.compiler.right_sizes.right_sizes import RightSizes, right_sizes
+from rankmesh.compiler.right_sizes.shapes import source_graph
 from rankmesh.compiler.source_graph.open_dimensions import open_dimensions
 from rankmesh.compiler.source_graph.source_graph import source_model
 

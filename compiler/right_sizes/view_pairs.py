@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import combinations
 from math import prod
 
-from ...source_graph.contrib_node import ContribNode
+from ..source_graph.contrib_node import ContribNode
 from .size_pair import Pairs, PairsOf, SizePair, axes_of, broadcast, broadcast_to, exactly
 
 

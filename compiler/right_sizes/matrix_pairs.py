@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from ...source_graph.contrib_node import ContribNode
+from ..source_graph.contrib_node import ContribNode
 from .size_pair import Pairs, PairsOf, SizePair, broadcast, broadcast_to, exactly
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from ...source_graph.contrib_node import ContribNode, Shape
+from ..source_graph.contrib_node import ContribNode, Shape
 
 
 class SizePair(NamedTuple):

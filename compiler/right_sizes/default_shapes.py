@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from ...model_file.loaded_model import LoadedModel
-from ...source_graph.open_dimensions import dimension_name, expression, open_dimensions
-from ...source_graph.source_graph import made_uniform
+from ..model_file.loaded_model import LoadedModel
+from ..source_graph.open_dimensions import dimension_name, expression, open_dimensions
+from ..source_graph.source_graph import made_uniform
 from .right_sizes import RightSize, right_sizes
 
 

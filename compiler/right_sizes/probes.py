@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import onnx_ir as ir
 
-from ...source_graph.contrib_node import ContribNode
-from ...source_graph.contrib_shapes import DOMAIN
-from ...source_graph.open_dimensions import odd_sizes
-from ...source_graph.shape_run import ShapeRun
+from ..source_graph.contrib_node import ContribNode
+from ..source_graph.contrib_shapes import DOMAIN
+from ..source_graph.open_dimensions import odd_sizes
+from ..source_graph.shape_run import ShapeRun
 from .attention_pairs import CONTRIBUTED, STANDARD
 from .matrix_pairs import MATRICES
 from .size_pair import SizePair

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from ....comm.errors import InputError
-from ...source_graph.open_dimensions import Sizes
-from ...source_graph.shape_run import ShapeRun
+from ...comm.errors import InputError
+from ..source_graph.open_dimensions import Sizes
+from ..source_graph.shape_run import ShapeRun
 from .equations import differs, solved, sum_of
 from .probes import COUNT, Numbers, numbers_of, pairs, shape_run
 from .size_pair import SizePair

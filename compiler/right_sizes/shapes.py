@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import onnx_ir as ir
 
-from ....comm.errors import InputError
-from ...source_graph.annotations import annotations_of
-from ...source_graph.dims import Dims, fixed
-from ...source_graph.merged_transposes import part_merged_transposes
-from ...source_graph.open_dimensions import (
+from ...comm.errors import InputError
+from ..source_graph.annotations import annotations_of
+from ..source_graph.dims import Dims, fixed
+from ..source_graph.merged_transposes import part_merged_transposes
+from ..source_graph.open_dimensions import (
     Sizes,
     least_sizes,
     odd_sizes,
@@ -22,8 +22,8 @@ from ...source_graph.open_dimensions import (
     set_dimensions,
     usual_sizes,
 )
-from ...source_graph.shape_run import ShapeRun
-from ...source_graph.source_graph import SourceGraph
+from ..source_graph.shape_run import ShapeRun
+from ..source_graph.source_graph import SourceGraph
 from .right_sizes import RightSizes, right_sizes
 
 
