@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rankmesh.compiler.mindir.dtypes import to_mindir
+from rankmesh.compiler.element_types.dtypes import to_mindir
 from rankmesh.compiler.mindir.mindir_pb2 import AttributeProto, ModelProto, TensorProto
 
 _INTEGER, _TEXT, _BOOL, _TENSORS, _TUPLE = 7, 8, 9, 19, 20  # kinds of attributes

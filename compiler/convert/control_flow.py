@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 import onnx_ir as ir
 
-from ..mindir import dtypes
+from ..element_types import dtypes
 from ..mindir.graph import TensorType
 from .graph_names import captured, name_of
 from .mindir.graph_builder import GraphBuilder

@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ...comm.errors import ModelError
-from ..mindir import dtypes
+from ..element_types import dtypes
 from ..mindir.graph import TensorType
 from ..source_graph.dims import fixed
 from ..source_graph.source_graph import SourceGraph, operator

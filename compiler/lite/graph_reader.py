@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...comm.errors import ModelError
-from ..mindir.dtypes import FLOAT32, is_float
+from ..element_types.dtypes import FLOAT32, is_float
 from ..mindir.graph import (
     Constant,
     Graph,

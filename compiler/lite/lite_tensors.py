@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...comm.host.stamp import Stamp
-from ..mindir import dtypes
+from ..element_types import dtypes
 from ..mindir.graph import OtherType, StoredWeight, TensorType, ValueType
 from ..mindir.paths import DataFolders
 from ..mindir.values import check_dimensions, check_size

@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 from ...comm.errors import ModelError
 from ...comm.host.stamp import Stamp
 from ...comm.wire_fields import WireError
-from . import dtypes
+from ..element_types import dtypes
 from .crypto import Decryption
 from .graph import (
     Constant,

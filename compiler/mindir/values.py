@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import dtypes
+from ..element_types import dtypes
 from .graph import (
     MONAD,
     MOST_DIMENSIONS,

@@ -17,7 +17,7 @@ from onnx import ModelProto, TensorProto
 from ...comm.errors import ModelError
 from ...comm.host.regular_file import open_regular
 from ...comm.host.stamp import Stamp
-from ..mindir import dtypes
+from ..element_types import dtypes
 from ..mindir.wire import INITIALIZER, cut_weights
 from ..onnx_graph.external import set_entries
 from ..onnx_graph.onnx_values import elements

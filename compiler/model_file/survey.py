@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 
 from onnx import GraphProto, NodeProto, TensorProto
 
+from ..element_types import dtypes
 from ..lowering.unsupported import unsupported
-from ..mindir import dtypes
 from ..mindir.graph import Graph, MindirModel
 from ..onnx_graph.collective_nodes import DOMAIN
 from ..onnx_graph.external import set_entries

@@ -25,7 +25,7 @@ from onnx import (
 
 from ...comm.errors import ModelError
 from ...comm.host.stamp import Stamp
-from ..mindir import dtypes
+from ..element_types import dtypes
 from ..mindir.paths import DataFolders
 from ..onnx_graph.external import external_array, set_entries
 from ..onnx_graph.onnx_values import elements, stored_bytes

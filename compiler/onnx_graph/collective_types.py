@@ -12,7 +12,7 @@ from onnx import NodeProto
 from ...comm.arrays import Array, Shape
 from ...comm.collective_call import Call, Kind
 from ...comm.errors import InputError, ModelError
-from ..mindir import dtypes
+from ..element_types import dtypes
 from ..mindir.graph import TensorType
 from .collective_nodes import node_attributes, node_label
 

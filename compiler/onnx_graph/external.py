@@ -12,7 +12,7 @@ from typing import Any
 from numpy.typing import NDArray
 from onnx import TensorProto
 
-from ..mindir import dtypes
+from ..element_types import dtypes
 from ..mindir.graph import StoredWeight
 
 NO_MEMORY: Mapping[str, memoryview] = {}

@@ -8,7 +8,7 @@ from math import prod
 
 from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, helper
 
-from ..mindir import dtypes
+from ..element_types import dtypes
 from ..mindir.graph import MOST_DIMENSIONS, TensorType
 
 _BITS = {17: 8, 18: 8, 19: 8, 20: 8, 24: 8, 21: 4, 22: 4, 23: 4, 25: 2, 26: 2}

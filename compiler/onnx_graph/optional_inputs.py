@@ -6,7 +6,7 @@ from math import prod
 
 from onnx import ModelProto, TensorProto, ValueInfoProto
 
-from ..mindir import dtypes
+from ..element_types import dtypes
 from .onnx_values import tensor_type
 
 _LARGEST = 1 << 16

@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 
 from onnx import TensorProto
 
-from ...compiler.mindir import dtypes
+from ...compiler.element_types import dtypes
 from ...compiler.model_file.survey import ModelSurvey
 from ...compiler.onnx_graph.onnx_values import tensor_bytes
 from ...worker.partition.content_sample import ContentSampler

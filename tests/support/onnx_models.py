@@ -18,7 +18,7 @@ from onnx import (
 )
 from shards import OPSETS
 
-from rankmesh.compiler.mindir.dtypes import to_onnx
+from rankmesh.compiler.element_types.dtypes import to_onnx
 from rankmesh.compiler.model_file.loaded_model import LoadedModel
 
 BF16 = np.dtype(ml_dtypes.bfloat16)

@@ -11,7 +11,7 @@ import numpy as np
 from onnx import ModelProto
 
 from ...comm.arrays import Array
-from ...compiler.mindir import dtypes
+from ...compiler.element_types import dtypes
 from ...compiler.mindir.graph import TensorType
 from ...compiler.onnx_graph.constant_folding import folded
 from ...compiler.onnx_graph.external import NO_MEMORY, lies_in

@@ -12,7 +12,7 @@ from onnx import TensorProto
 
 from ...comm.arrays import Array
 from ...comm.errors import ModelError, OutOfMemory, RankFailed, RankmeshError
-from ...compiler.mindir import dtypes
+from ...compiler.element_types import dtypes
 from ...compiler.mindir.graph import TensorType
 from ..partition.plan import Segment
 from .base import Operand

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from onnx import GraphProto, helper, numpy_helper
 
-from ...compiler.mindir import dtypes
+from ...compiler.element_types import dtypes
 from ...compiler.mindir.graph import TensorType
 from ...compiler.onnx_graph.onnx_values import value_info
 from ...compiler.onnx_graph.segment_model import segment_model

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from onnx import TensorProto, numpy_helper
 
 from ...comm.digest import blake2b
-from ...compiler.mindir import dtypes
+from ...compiler.element_types import dtypes
 from ...compiler.onnx_graph.external import external_place
 
 _PIECES, _PIECE = 6, 512

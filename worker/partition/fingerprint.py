@@ -11,7 +11,7 @@ import msgspec
 from ...comm.collective_call import Call, Kind
 from ...comm.collectives.device_choice import HOST, DevicePlace
 from ...comm.collectives.registry import ON_ONE_HOST, BackendChoice
-from ...compiler.mindir.dtypes import ELEMENT_TYPES
+from ...compiler.element_types.dtypes import ELEMENT_TYPES
 from ...compiler.onnx_graph.collective_types import shapes_fit
 from .plan import BranchStep, CollectiveStep, Origin, Plan, Segment, Step
 

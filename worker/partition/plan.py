@@ -16,7 +16,7 @@ from onnx import ModelProto, TensorProto
 
 from ...comm.collective_call import Call
 from ...comm.decoding import guarded
-from ...compiler.mindir import dtypes
+from ...compiler.element_types import dtypes
 from ...compiler.mindir.graph import TensorType
 
 

@@ -14,7 +14,7 @@ from onnx import TensorProto, numpy_helper
 
 from ...comm.arrays import Array
 from ...comm.errors import ModelError
-from ...compiler.mindir import dtypes
+from ...compiler.element_types import dtypes
 from ...compiler.onnx_graph.external import external_place, lies_in, set_entries
 from ...compiler.onnx_graph.segment_model import with_initializers
 from ..partition.plan import Block, BranchStep, LoopStep, Plan, Segment, Step, encode_plan

@@ -11,7 +11,7 @@ import numpy as np
 from ...comm.arrays import Array
 from ...comm.errors import InputError
 from ...comm.sharing.device_memory import DeviceArray
-from ...compiler.mindir.dtypes import is_float
+from ...compiler.element_types.dtypes import is_float
 from .control import WeightSnapshot
 
 Stored: TypeAlias = "Array | DeviceArray"

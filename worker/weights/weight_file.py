@@ -14,7 +14,7 @@ from ...comm.decoding import guarded
 from ...comm.errors import UsageError
 from ...comm.host.sealed_memory import SealedMemory, map_read_only
 from ...comm.sharing.device_memory import DeviceArray, DeviceMemory, MemoryDevice, Ticket
-from ...compiler.mindir import dtypes
+from ...compiler.element_types import dtypes
 from .store import Stored, WeightType
 
 _LENGTH = struct.Struct("<Q")

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...mindir import dtypes
+from ...element_types import dtypes
 from ...mindir.graph import Constant, ScalarType, TensorType, TupleType
 from ..mindir.values import MindirValue, ResultType, tuple_type, type_of_constant
 from .nodes.lite_nodes import LiteNodes

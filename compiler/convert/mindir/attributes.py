@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...mindir import dtypes
+from ...element_types import dtypes
 from ...mindir.graph import (
     Constant,
     Monad,

@@ -6,7 +6,7 @@ from functools import reduce
 
 import numpy as np
 
-from ...mindir import dtypes
+from ...element_types import dtypes
 from ..mindir.values import MindirValue
 from .node_conversion import NodeConversion
 from .registry import converts

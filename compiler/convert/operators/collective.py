@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...mindir import dtypes
+from ...element_types import dtypes
 from ...mindir.graph import Constant, TensorType
 from ...onnx_graph.collective_nodes import WORLD_GROUPS
 from ..mindir.values import MindirValue, tuple_type

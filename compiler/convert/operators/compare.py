@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...mindir import dtypes
+from ...element_types import dtypes
 from ...mindir.graph import TensorType
 from ..mindir.values import MindirValue
 from .node_conversion import NodeConversion

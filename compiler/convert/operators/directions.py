@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...mindir import dtypes
+from ...element_types import dtypes
 from ...mindir.graph import TensorType
 from ..mindir.values import MindirValue
 from .node_conversion import NodeConversion

@@ -9,7 +9,7 @@ from math import prod
 
 import numpy as np
 
-from ...mindir import dtypes
+from ...element_types import dtypes
 from ...mindir.graph import Constant, TensorType
 from ..mindir.values import MindirValue
 from .node_conversion import NodeConversion

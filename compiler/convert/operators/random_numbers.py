@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...mindir import dtypes
+from ...element_types import dtypes
 from ...mindir.graph import TensorType, TupleType
 from ..mindir.values import MindirValue, scalar_type
 from .node_conversion import NodeConversion

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...mindir import dtypes
+from ...element_types import dtypes
 from ...mindir.graph import TensorType, TupleType
 from ..mindir.values import MindirValue
 from .node_conversion import NodeConversion

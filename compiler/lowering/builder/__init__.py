@@ -1,6 +1,6 @@
 """Builder: the ONNX graph that lowerings add to, what they are written with, and their registry."""
 
-from ...mindir.dtypes import BOOL, FLOAT32, FLOAT64, INT32, INT64
+from ...element_types.dtypes import BOOL, FLOAT32, FLOAT64, INT32, INT64
 from .arguments import (
     at_run_time,
     axis_of,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...mindir import dtypes
+from ...element_types import dtypes
 from .tensor import OnnxTensor, Value
 
 _MOST = 1 << 25

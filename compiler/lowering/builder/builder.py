@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import GraphProto, NodeProto, helper
 
-from ...mindir import dtypes
+from ...element_types import dtypes
 from ...mindir.graph import MindirNode, OtherType, StoredWeight, TensorType, ValueType
 from .budget import LoweringBudget
 from .graphs import inner_graph, whole_graph

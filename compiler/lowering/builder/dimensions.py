@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...mindir.dtypes import INT64
+from ...element_types.dtypes import INT64
 from ...mindir.graph import TensorType
 from .builder import Builder, OnnxTensor, Value
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import TensorProto
 
-from ...mindir import dtypes
+from ...element_types import dtypes
 from ...mindir.graph import StoredWeight
 from .budget import LoweringBudget
 from .tensor import OnnxTensor

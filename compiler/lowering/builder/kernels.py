@@ -7,7 +7,7 @@ from functools import lru_cache
 import ml_dtypes
 import numpy as np
 
-from ...mindir.dtypes import FLOAT32, FLOAT64, INT32, INT64
+from ...element_types.dtypes import FLOAT32, FLOAT64, INT32, INT64
 
 # float16 is not listed: onnxruntime itself puts casts around kernels without it.
 _NO_FLOAT64 = frozenset(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...mindir.dtypes import FLOAT32
+from ...element_types.dtypes import FLOAT32
 from ..builder import Builder, Value, integer, known, lowers, moderate
 
 _MOST = 1 << 24  # elements of the constant matrix of a transform

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...mindir import dtypes
+from ...element_types import dtypes
 from ..builder import INT64, Builder, OnnxTensor, Value, integer, integers, lowers, moderate
 from .results import kept
 from .shape import numbers

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...mindir.dtypes import FLOAT32, limits, to_type_id
+from ...element_types.dtypes import FLOAT32, limits, to_type_id
 from ...mindir.graph import TensorType
 from ..builder import Builder, Value, axis_of, lowers, where
 

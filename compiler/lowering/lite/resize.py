@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...mindir.dtypes import is_float
+from ...element_types.dtypes import is_float
 from ..builder import FLOAT32, INT64, Builder, OnnxTensor, Value, dims, integers, known, lowers
 from .layout import channels_first, channels_last
 from .results import as_mindir

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...mindir.dtypes import is_float
+from ...element_types.dtypes import is_float
 from ..builder import (
     FLOAT32,
     Builder,

@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from ...mindir.dtypes import limits
+from ...element_types.dtypes import limits
 from ...mindir.graph import TensorType
 from ..builder import (
     INT64,

@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from ...mindir.dtypes import is_float
+from ...element_types.dtypes import is_float
 from ..builder import END, INT64, Builder, OnnxTensor, Value, dims, integer, integers, lowers, times
 
 

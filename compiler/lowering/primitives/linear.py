@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from onnx import helper
 
-from ...mindir.dtypes import is_float
+from ...element_types.dtypes import is_float
 from ...mindir.graph import TensorType
 from ..builder import (
     Builder,

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ...mindir.dtypes import is_float
+from ...element_types.dtypes import is_float
 from ..builder import (
     Builder,
     ComplexPair,

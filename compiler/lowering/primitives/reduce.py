@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...mindir.dtypes import is_float
+from ...element_types.dtypes import is_float
 from ..builder import (
     BOOL,
     INT64,

@@ -6,7 +6,7 @@ from typing import TypedDict
 
 import numpy as np
 
-from ...mindir.dtypes import is_float
+from ...element_types.dtypes import is_float
 from ..builder import (
     FLOAT32,
     INT32,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...mindir.dtypes import limits
+from ...element_types.dtypes import limits
 from ..builder import (
     END,
     FLOAT32,

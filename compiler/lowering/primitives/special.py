@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ...mindir.dtypes import is_float, limits
+from ...element_types.dtypes import is_float, limits
 from ..builder import (
     FLOAT64,
     INT64,

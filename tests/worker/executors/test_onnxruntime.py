@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 from onnx_models import BF16, model, node
 
 from rankmesh.comm.errors import ModelError, RankFailed, UsageError
-from rankmesh.compiler.mindir.dtypes import to_onnx
+from rankmesh.compiler.element_types.dtypes import to_onnx
 from rankmesh.worker.executors.onnxruntime import OnnxRuntime
 from rankmesh.worker.partition.plan import Segment
 
@@ -229,7 +229,7 @@ import os, sys
 import numpy as np
 sys.path.insert(0, sys.argv[1])
 from onnx_models import model, node
-from rankmesh.compiler.mindir.dtypes import to_onnx
+from rankmesh.compiler.element_types.dtypes import to_onnx
 from rankmesh.worker.executors.onnxruntime import OnnxRuntime
 from rankmesh.worker.partition.plan import Segment
 executor = OnnxRuntime(threads=3, spin=False)

@@ -11,7 +11,7 @@ import torch
 from onnx import TensorProto
 
 from ....comm.arrays import Array
-from ....compiler.mindir.dtypes import to_onnx
+from ....compiler.element_types.dtypes import to_onnx
 from ..base import Operand
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ....mindir import dtypes
+from ....element_types import dtypes
 from ....mindir.graph import ScalarType, TensorType, TupleType
 from ...mindir.values import MindirValue, ResultType, tuple_type
 from .lite_records import Elements, GraphRecord, LiteRecords, NodeRecord, TensorRecord, permuted

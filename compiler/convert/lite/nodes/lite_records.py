@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ....element_types import dtypes
 from ....lite.flatbuffer_writer import Blob, Union
-from ....mindir import dtypes
 from ....mindir.graph import TensorType
 
 Elements = Callable[[], NDArray[Any]]

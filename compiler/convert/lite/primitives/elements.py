@@ -114,7 +114,7 @@ def cast(b: LiteNodes, kind: ResultType, x: MindirValue, dtype: MindirValue) -> 
 
 
 def _cast(b: LiteNodes, x: MindirValue, dtype: np.dtype[np.generic]) -> MindirValue:
-    from ....mindir.dtypes import to_type_id
+    from ....element_types.dtypes import to_type_id
 
     kind = TensorType(dtype, x.shape)
     return b.node("Cast", [x, np.asarray(to_type_id(dtype), np.int32)], kind)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ....mindir import dtypes
+from ....element_types import dtypes
 from ....mindir.graph import TensorType, TupleType
 from ...mindir.values import MindirValue, ResultType
 from .registry import numbers, translates

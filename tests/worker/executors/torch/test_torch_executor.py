@@ -15,7 +15,7 @@ from onnx_models import BF16, graph, model, node
 pytest.importorskip("torch")
 
 from rankmesh.comm.errors import ModelError, RankFailed
-from rankmesh.compiler.mindir.dtypes import ELEMENT_TYPES, to_onnx
+from rankmesh.compiler.element_types.dtypes import ELEMENT_TYPES, to_onnx
 from rankmesh.worker.executors.affinity import bound_to
 from rankmesh.worker.executors.torch import TorchExecutor
 from rankmesh.worker.executors.torch.torch_segment import MOST_LISTS
