@@ -11,7 +11,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ..element_types import dtypes
-from ..mindir.graph import TensorType
+from ..element_types.value_types import TensorType
 from .graph_names import captured, name_of
 from .mindir.graph_builder import GraphBuilder
 from .mindir.values import MindirValue, ResultType, scalar_type, tuple_type

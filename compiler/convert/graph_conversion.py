@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from ...comm.errors import ModelError
 from ..element_types import dtypes
-from ..mindir.graph import TensorType
+from ..element_types.value_types import TensorType
 from ..source_graph.dims import fixed
 from ..source_graph.source_graph import SourceGraph, operator
 from .control_flow import CONTROL_FLOW

@@ -15,17 +15,8 @@ import numpy as np
 
 from ...comm.errors import ModelError
 from ..element_types.dtypes import FLOAT32, is_float
-from ..mindir.graph import (
-    Constant,
-    Graph,
-    Input,
-    MindirNode,
-    OtherType,
-    StoredWeight,
-    TensorType,
-    TupleType,
-    ValueType,
-)
+from ..element_types.value_types import OtherType, TensorType, TupleType, ValueType
+from ..mindir.graph import Constant, Graph, Input, MindirNode, StoredWeight
 from .equal_primitives import PREFIX, primitive_name
 from .flatbuffer import Table
 from .lite_tensors import LiteTensor, LiteTensors

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from ...comm.host.stamp import Stamp
 from ..element_types import dtypes
-from ..mindir.graph import OtherType, StoredWeight, TensorType, ValueType
+from ..element_types.value_types import OtherType, TensorType, ValueType
+from ..mindir.graph import StoredWeight
 from ..mindir.paths import DataFolders
 from ..mindir.values import check_dimensions, check_size
 from .flatbuffer import Table

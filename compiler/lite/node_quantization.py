@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..mindir.graph import TensorType
+from ..element_types.value_types import TensorType
 from .flatbuffer import Table
 from .lite_tensors import LiteTensor, LiteTensors
 from .weight_forms import WeightQuantization

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..mindir.graph import TensorType
+from ..element_types.value_types import TensorType
 from .entropy_coding import entropy_decoded
 from .flatbuffer import Table
 

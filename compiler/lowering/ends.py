@@ -9,15 +9,8 @@ from dataclasses import replace
 import numpy as np
 
 from ...comm.errors import ModelError
-from ..mindir.graph import (
-    MONAD,
-    NameConstant,
-    OtherType,
-    ScalarType,
-    TensorType,
-    TupleType,
-    ValueType,
-)
+from ..element_types.value_types import OtherType, ScalarType, TensorType, TupleType, ValueType
+from ..mindir.graph import MONAD, NameConstant
 from .builder import Builder, ComplexPair, OnnxTensor, Value
 
 _MAX_OUTPUTS = 10_000

@@ -14,16 +14,8 @@ from onnx import ModelProto, helper
 
 from ...comm.errors import ModelError
 from ...comm.loggers import LOG
-from ..mindir.graph import (
-    MONAD,
-    Graph,
-    MindirModel,
-    MindirNode,
-    ScalarType,
-    TensorType,
-    TupleType,
-    ValueType,
-)
+from ..element_types.value_types import ScalarType, TensorType, TupleType, ValueType
+from ..mindir.graph import MONAD, Graph, MindirModel, MindirNode
 from ..onnx_graph.collective_nodes import DOMAIN
 from .builder import Builder, OnnxTensor, Value, lowering_of
 from .control_flow.analysis import ORDER_ONLY, diagnostics, live_nodes, tail_call, value_uses

@@ -6,61 +6,19 @@ import mmap
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...comm.host.stamp import Files
+from ..element_types.value_types import ValueType
 from .paths import base_folder
 
 MOST_DIMENSIONS = 32
 """Dimensions of an array in every numpy that may be installed; MindSpore has 8. The product of a
 million, which a file can name, takes hours.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class TensorType:
-    """A tensor's dtype and shape; -1 is an unknown dimension, shape None an unknown rank."""
-
-    dtype: np.dtype[np.generic]
-    shape: tuple[int, ...] | None
-
-    @property
-    def known(self) -> bool:
-        """Whether every dimension is known."""
-        return self.shape is not None and min(self.shape, default=0) >= 0
-
-    @property
-    def nbytes(self) -> int:
-        """The size in bytes of a tensor whose dimensions are all known."""
-        return prod(self.shape or ()) * self.dtype.itemsize
-
-
-@dataclass(frozen=True, slots=True)
-class ScalarType:
-    """A Python number of a dynamic model, with the dtype that its record names."""
-
-    dtype: np.dtype[np.generic]
-
-
-@dataclass(frozen=True, slots=True)
-class TupleType:
-    """A tuple or list; `items` is None where the length is unknown."""
-
-    items: tuple[ValueType, ...] | None
-
-
-@dataclass(frozen=True, slots=True)
-class OtherType:
-    """None, a monad, a closure or text: values that no tensor carries; `word` says which."""
-
-    word: str
-
-
-ValueType: TypeAlias = "TensorType | ScalarType | TupleType | OtherType"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,17 +12,9 @@ from ...comm.errors import ModelError
 from ...comm.host.stamp import Stamp
 from ...comm.wire_fields import WireError
 from ..element_types import dtypes
+from ..element_types.value_types import OtherType, ValueType
 from .crypto import Decryption
-from .graph import (
-    Constant,
-    Graph,
-    Input,
-    MindirModel,
-    MindirNode,
-    OtherType,
-    StoredWeight,
-    ValueType,
-)
+from .graph import Constant, Graph, Input, MindirModel, MindirNode, StoredWeight
 from .mindir_file import MindirFile
 from .mindir_pb2 import (
     AttributeProto,

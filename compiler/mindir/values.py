@@ -9,17 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..element_types import dtypes
-from .graph import (
-    MONAD,
-    MOST_DIMENSIONS,
-    Constant,
-    NameConstant,
-    OtherType,
-    ScalarType,
-    TensorType,
-    TupleType,
-    ValueType,
-)
+from ..element_types.value_types import OtherType, ScalarType, TensorType, TupleType, ValueType
+from .graph import MONAD, MOST_DIMENSIONS, Constant, NameConstant
 from .mindir_pb2 import AttributeProto, TensorProto, ValueInfoProto
 from .old_grammar import Tree, entries, is_old, kind_and_tree
 

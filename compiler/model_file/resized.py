@@ -14,15 +14,8 @@ from onnx import GraphProto, helper
 
 from ...comm.arrays import Shape
 from ...comm.errors import ModelError
-from ..mindir.graph import (
-    Graph,
-    Input,
-    MindirModel,
-    OtherType,
-    TensorType,
-    TupleType,
-    ValueType,
-)
+from ..element_types.value_types import OtherType, TensorType, TupleType, ValueType
+from ..mindir.graph import Graph, Input, MindirModel
 from ..onnx_graph.onnx_values import tensor_type, value_info
 
 

@@ -13,7 +13,7 @@ from ...comm.arrays import Array, Shape
 from ...comm.collective_call import Call, Kind
 from ...comm.errors import InputError, ModelError
 from ..element_types import dtypes
-from ..mindir.graph import TensorType
+from ..element_types.value_types import TensorType
 from .collective_nodes import node_attributes, node_label
 
 _GATHERING = {Kind.ALL_GATHER, Kind.GATHER}

@@ -9,7 +9,8 @@ from math import prod
 from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, helper
 
 from ..element_types import dtypes
-from ..mindir.graph import MOST_DIMENSIONS, TensorType
+from ..element_types.value_types import TensorType
+from ..mindir.graph import MOST_DIMENSIONS
 
 _BITS = {17: 8, 18: 8, 19: 8, 20: 8, 24: 8, 21: 4, 22: 4, 23: 4, 25: 2, 26: 2}
 """The bits of an element of the types that numpy lacks, by ONNX's number: five kinds of float8,

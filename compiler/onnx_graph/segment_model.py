@@ -9,7 +9,7 @@ import onnx
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
 
 from ...comm.errors import ModelError
-from ..mindir.graph import TensorType
+from ..element_types.value_types import TensorType
 from .collective_nodes import DOMAIN
 from .onnx_values import tensor_type, value_info
 from .value_kinds import ValueKinds, refusal

@@ -11,7 +11,7 @@ from ...comm.arrays import Array
 from ...comm.errors import InputError, UsageError
 from ...comm.serving.string_tensor import strings_of
 from ...comm.serving.tensor_spec import TensorSpec, dtype_named
-from ...compiler.mindir.graph import TensorType
+from ...compiler.element_types.value_types import TensorType
 from ...worker.partition.plan import Signature
 from ..rank.npz import read_inputs, read_references
 from .targets.target import BenchedModel

@@ -6,16 +6,14 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from rankmesh.compiler.element_types.value_types import OtherType, TensorType, ValueType
 from rankmesh.compiler.mindir.graph import (
     Constant,
     Graph,
     Input,
     MindirModel,
     MindirNode,
-    OtherType,
     StoredWeight,
-    TensorType,
-    ValueType,
 )
 
 F32 = TensorType(np.dtype(np.float32), (2,))

@@ -13,11 +13,12 @@ from pathlib import Path
 
 from recorded import Family, families
 
+from rankmesh.compiler.element_types.value_types import TensorType, TupleType, ValueType
 from rankmesh.compiler.lowering.builder.registry import supported
 from rankmesh.compiler.lowering.control_flow.analysis import live_nodes
 from rankmesh.compiler.lowering.unsupported import HANDLED, replacement_of
 from rankmesh.compiler.mindir import dtypes
-from rankmesh.compiler.mindir.graph import Graph, MindirModel, TensorType, TupleType, ValueType
+from rankmesh.compiler.mindir.graph import Graph, MindirModel
 from rankmesh.compiler.mindir.reader import read_model
 
 ROOT = Path(__file__).parents[2]

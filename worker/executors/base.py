@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
 
 from ...comm.arrays import Array
 from ...comm.errors import ModelError
-from ...compiler.mindir.graph import TensorType
+from ...compiler.element_types.value_types import TensorType
 from ...compiler.onnx_graph.external import NO_MEMORY
 from ..partition.plan import Segment
 from .settings import EXECUTOR_VARIABLE, ONNXRUNTIME

@@ -12,7 +12,7 @@ from onnx import ModelProto
 
 from ...comm.arrays import Array
 from ...compiler.element_types import dtypes
-from ...compiler.mindir.graph import TensorType
+from ...compiler.element_types.value_types import TensorType
 from ...compiler.onnx_graph.constant_folding import folded
 from ...compiler.onnx_graph.external import NO_MEMORY, lies_in
 from ...compiler.onnx_graph.onnx_values import value_info

@@ -13,7 +13,7 @@ from onnx import TensorProto
 from ...comm.arrays import Array
 from ...comm.errors import ModelError, OutOfMemory, RankFailed, RankmeshError
 from ...compiler.element_types import dtypes
-from ...compiler.mindir.graph import TensorType
+from ...compiler.element_types.value_types import TensorType
 from ..partition.plan import Segment
 from .base import Operand
 from .views import OutputView

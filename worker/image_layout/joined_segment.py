@@ -6,7 +6,7 @@ import numpy as np
 from onnx import GraphProto, helper, numpy_helper
 
 from ...compiler.element_types import dtypes
-from ...compiler.mindir.graph import TensorType
+from ...compiler.element_types.value_types import TensorType
 from ...compiler.onnx_graph.onnx_values import value_info
 from ...compiler.onnx_graph.segment_model import segment_model
 from ..partition.plan import CollectiveStep, Plan, Segment

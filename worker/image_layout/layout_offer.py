@@ -16,7 +16,7 @@ import numpy as np
 from onnx import GraphProto
 
 from ...comm.collective_call import Kind
-from ...compiler.mindir.graph import TensorType
+from ...compiler.element_types.value_types import TensorType
 from ..partition.plan import CollectiveStep, Plan
 from .image_rows import LAYOUT_DOMAIN, OUT_OF, ImageRows, block_of
 

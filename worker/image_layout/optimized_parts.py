@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto
 
 from ...comm.errors import ModelError
-from ...compiler.mindir.graph import TensorType
+from ...compiler.element_types.value_types import TensorType
 from ...compiler.onnx_graph.collective_nodes import DOMAIN
 from ...compiler.onnx_graph.onnx_values import needed, uses, value_info
 from ..partition.plan import CollectiveStep, Plan, Segment

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from onnx import GraphProto, NodeProto, TensorProto
 
 from ...comm.errors import ModelError
-from ...compiler.mindir.graph import TensorType
+from ...compiler.element_types.value_types import TensorType
 from ...compiler.model_file.loaded_model import LoadedModel
 from ...compiler.onnx_graph.collective_nodes import DOMAIN, NO_GROUPS, Groups, call_of, node_label
 from ...compiler.onnx_graph.collective_types import result_types, without_meaning

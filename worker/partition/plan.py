@@ -17,7 +17,7 @@ from onnx import ModelProto, TensorProto
 from ...comm.collective_call import Call
 from ...comm.decoding import guarded
 from ...compiler.element_types import dtypes
-from ...compiler.mindir.graph import TensorType
+from ...compiler.element_types.value_types import TensorType
 
 
 class Signature(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...comm.arrays import Array
 from ...comm.collective_call import Kind
-from ...compiler.mindir.graph import TensorType
+from ...compiler.element_types.value_types import TensorType
 from ..partition.plan import CollectiveStep, Plan, Segment
 
 _ALIGN = 64

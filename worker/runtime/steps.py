@@ -15,7 +15,7 @@ from ...comm.arrays import Array
 from ...comm.collective_call import Kind
 from ...comm.collectives.backend import Collectives, tensor_collectives
 from ...comm.errors import InputError
-from ...compiler.mindir.graph import TensorType
+from ...compiler.element_types.value_types import TensorType
 from ...compiler.onnx_graph.collective_types import received_shape, result_shapes
 from ..executors.base import DeviceQueue, Runnable, Shareable, UnsupportedNodes
 from ..partition.plan import Block, BranchStep, CollectiveStep, LoopStep, Plan, Segment, Step

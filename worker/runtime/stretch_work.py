@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from ...comm.collective_call import Kind
 from ...comm.collectives.backend import ReceivedForm, TensorCollectives
-from ...compiler.mindir.graph import TensorType
+from ...compiler.element_types.value_types import TensorType
 from ..executors.base import DeviceRunnable, Runnable, WorkRecording
 from ..partition.plan import CollectiveStep, Segment
 from .stretch import Stretch

@@ -12,7 +12,7 @@ from ...comm.arrays import Shape
 from ...comm.collective_call import Kind
 from ...comm.errors import ModelError
 from ...compiler.element_types import dtypes
-from ...compiler.mindir.graph import TensorType
+from ...compiler.element_types.value_types import TensorType
 from ...compiler.onnx_graph.collective_types import result_shapes
 from ...compiler.onnx_graph.onnx_values import tensor_type, value_info
 from ..partition.plan import CollectiveStep, Plan, Segment, Step

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...element_types import dtypes
-from ...mindir.graph import Constant, ScalarType, TensorType, TupleType
+from ...element_types.value_types import ScalarType, TensorType, TupleType
+from ...mindir.graph import Constant
 from ..mindir.values import MindirValue, ResultType, tuple_type, type_of_constant
 from .nodes.lite_nodes import LiteNodes
 from .nodes.lite_records import Elements, GraphRecord

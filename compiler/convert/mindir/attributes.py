@@ -7,14 +7,8 @@ from typing import Any
 import numpy as np
 
 from ...element_types import dtypes
-from ...mindir.graph import (
-    Constant,
-    Monad,
-    OtherType,
-    ScalarType,
-    TensorType,
-    TupleType,
-)
+from ...element_types.value_types import OtherType, ScalarType, TensorType, TupleType
+from ...mindir.graph import Constant, Monad
 from ...mindir.mindir_pb2 import AttributeProto, TensorProto
 from .values import ClosureType, ResultType
 

@@ -8,7 +8,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ...mindir.graph import Constant, TensorType, TupleType
+from ...element_types.value_types import TensorType, TupleType
+from ...mindir.graph import Constant
 from ...mindir.mindir_pb2 import GraphProto, ModelProto, NodeProto
 from .attributes import constant_attribute, type_attribute, type_record
 from .primitive_table import PrimitiveTable

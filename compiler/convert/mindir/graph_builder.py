@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from ...mindir.graph import Constant, TensorType
+from ...element_types.value_types import TensorType
+from ...mindir.graph import Constant
 from .builder import Operand
 from .values import MindirValue, ResultType
 

@@ -8,7 +8,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ...mindir.graph import Constant, ScalarType, TensorType, TupleType, ValueType
+from ...element_types.value_types import ScalarType, TensorType, TupleType, ValueType
+from ...mindir.graph import Constant
 
 
 @dataclass(frozen=True, slots=True)

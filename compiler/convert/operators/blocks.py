@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...mindir.graph import TensorType
+from ...element_types.value_types import TensorType
 from ..mindir.values import MindirValue
 from .node_conversion import NodeConversion
 from .registry import converts

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...element_types import dtypes
-from ...mindir.graph import Constant, TensorType
+from ...element_types.value_types import TensorType
+from ...mindir.graph import Constant
 from ...onnx_graph.collective_nodes import WORLD_GROUPS
 from ..mindir.values import MindirValue, tuple_type
 from .node_conversion import NodeConversion

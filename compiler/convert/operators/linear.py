@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from ...mindir.graph import TensorType
+from ...element_types.value_types import TensorType
 from ..mindir.values import MindirValue
 from .node_conversion import NodeConversion
 from .registry import converts

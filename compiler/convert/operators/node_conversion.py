@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...mindir.graph import Constant, TensorType
+from ...element_types.value_types import TensorType
+from ...mindir.graph import Constant
 from ..mindir.builder import Operand
 from ..mindir.graph_builder import GraphBuilder
 from ..mindir.values import MindirValue, ResultType, scalar_type

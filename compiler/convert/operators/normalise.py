@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...mindir.graph import TensorType, TupleType
+from ...element_types.value_types import TensorType, TupleType
 from ..mindir.values import MindirValue, tuple_type
 from .node_conversion import NodeConversion
 from .registry import converts

@@ -10,7 +10,8 @@ from math import prod
 import numpy as np
 
 from ...element_types import dtypes
-from ...mindir.graph import Constant, TensorType
+from ...element_types.value_types import TensorType
+from ...mindir.graph import Constant
 from ..mindir.values import MindirValue
 from .node_conversion import NodeConversion
 from .pool_window import PoolWindow, taken_apart

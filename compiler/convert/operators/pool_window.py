@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...mindir.graph import TensorType
+from ...element_types.value_types import TensorType
 from ..mindir.values import MindirValue
 from .node_conversion import NodeConversion
 from .shape import sliced

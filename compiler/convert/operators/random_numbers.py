@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...element_types import dtypes
-from ...mindir.graph import TensorType, TupleType
+from ...element_types.value_types import TensorType, TupleType
 from ..mindir.values import MindirValue, scalar_type
 from .node_conversion import NodeConversion
 from .registry import converts

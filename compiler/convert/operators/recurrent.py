@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ...mindir.graph import TensorType
+from ...element_types.value_types import TensorType
 from ..mindir.values import MindirValue
 from .directions import directions, first_state, joined, ranged, require_one_length
 from .node_conversion import NodeConversion

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...element_types import dtypes
-from ...mindir.graph import TensorType, TupleType
+from ...element_types.value_types import TensorType, TupleType
 from ..mindir.values import MindirValue
 from .node_conversion import NodeConversion
 from .registry import converts

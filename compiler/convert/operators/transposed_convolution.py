@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...element_types import dtypes
-from ...mindir.graph import TensorType
+from ...element_types.value_types import TensorType
 from ..mindir.values import MindirValue
 from .convolution import with_bias
 from .node_conversion import NodeConversion

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from onnx import GraphProto, NodeProto, helper
 
 from ...element_types import dtypes
-from ...mindir.graph import MindirNode, OtherType, StoredWeight, TensorType, ValueType
+from ...element_types.value_types import OtherType, TensorType, ValueType
+from ...mindir.graph import MindirNode, StoredWeight
 from .budget import LoweringBudget
 from .graphs import inner_graph, whole_graph
 from .initializers import Initializers, UniqueNames

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...element_types.dtypes import INT64
-from ...mindir.graph import TensorType
+from ...element_types.value_types import TensorType
 from .builder import Builder, OnnxTensor, Value
 
 END = np.iinfo(np.int64).max

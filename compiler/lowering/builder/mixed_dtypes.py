@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...element_types.dtypes import BOOL, FLOAT32, INT32, INT64, is_float
-from ...mindir.graph import ScalarType, TensorType
+from ...element_types.value_types import ScalarType, TensorType
 from .arguments import is_number
 from .builder import Builder, OnnxTensor, Value
 

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from onnx import NodeProto, ValueInfoProto
 
-from ...mindir.graph import TensorType
+from ...element_types.value_types import TensorType
 from ...onnx_graph.onnx_values import value_info
 
 Value: TypeAlias = Any

@@ -18,7 +18,8 @@ from itertools import count
 
 from onnx import NodeProto
 
-from ...mindir.graph import Graph, MindirModel, TensorType, ValueType
+from ...element_types.value_types import TensorType, ValueType
+from ...mindir.graph import Graph, MindirModel
 from ..builder import BOOL, Builder, OnnxTensor, Value
 from .analysis import CallGraph, raising_functions
 from .exits import RETURN, ControlFlowPosition, Exits, LoweredBranch, PayloadTypes

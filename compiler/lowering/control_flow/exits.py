@@ -9,7 +9,8 @@ from math import prod
 import numpy as np
 from onnx import NodeProto
 
-from ...mindir.graph import MindirModel, TensorType, TupleType, ValueType
+from ...element_types.value_types import TensorType, TupleType, ValueType
+from ...mindir.graph import MindirModel
 from ..builder import Builder, OnnxTensor, Value
 from .trees import leaves
 

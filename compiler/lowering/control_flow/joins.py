@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...mindir.graph import TensorType, ValueType
+from ...element_types.value_types import TensorType, ValueType
 from ..builder import INT64, Builder, OnnxTensor, Value, has_collective
 from .exits import ControlFlowPosition, Exits, LoweredBranch, PayloadTypes, anything_like
 from .trees import as_tensor, identical, identity, leaf_types, leaves, outline, rebuilt

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from onnx import NodeProto
 
-from ...mindir.graph import ScalarType, TensorType, ValueType
+from ...element_types.value_types import ScalarType, TensorType, ValueType
 from ..builder import BOOL, INT64, Builder, OnnxTensor, Value
 from .exits import CHANGING_TUPLES, Exits, anything_like
 from .trees import as_tensor, identical, leaf_types, leaves, outline, rebuilt

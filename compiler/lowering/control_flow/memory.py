@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...mindir.graph import MindirModel, TensorType, TupleType
+from ...element_types.value_types import TensorType, TupleType
+from ...mindir.graph import MindirModel
 from ..builder import ASSIGNING, IN_PLACE, Builder, OnnxTensor, Value
 
 _WRITING = ASSIGNING | IN_PLACE

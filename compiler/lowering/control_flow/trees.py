@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...mindir.graph import TensorType, TupleType, ValueType
+from ...element_types.value_types import TensorType, TupleType, ValueType
 from ..builder import Builder, OnnxTensor, Value
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...mindir.graph import TensorType
+from ...element_types.value_types import TensorType
 from ..builder import END, INT64, Builder, OnnxTensor, Value, known, lowers
 from .results import kept
 

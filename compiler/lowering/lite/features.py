@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...mindir.graph import TensorType
+from ...element_types.value_types import TensorType
 from ..builder import INT32, INT64, Builder, OnnxTensor, Value, lowers, where
 
 _UINT64, _DOUBLE, _SINGLE = np.dtype(np.uint64), np.dtype(np.float64), np.dtype(np.float32)

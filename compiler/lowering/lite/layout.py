@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ...mindir.graph import TensorType
+from ...element_types.value_types import TensorType
 from ..builder import Builder, OnnxTensor, Value
 
 _FIRST, _LAST = [0, 3, 1, 2], [0, 2, 3, 1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...mindir.graph import TensorType
+from ...element_types.value_types import TensorType
 from ..builder import END, Builder, OnnxTensor, Value, dims, lowers
 from ..primitives.linear import batch_mat_mul, gemm, linear
 from .activation import activated

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...element_types.dtypes import FLOAT32, limits, to_type_id
-from ...mindir.graph import TensorType
+from ...element_types.value_types import TensorType
 from ..builder import Builder, Value, axis_of, lowers, where
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...mindir.graph import TensorType, TupleType
+from ...element_types.value_types import TensorType, TupleType
 from ..builder import Builder, OnnxTensor, Value, axis_of, integer, integers, lowers
 from ..primitives.reduce import reduced
 from ..primitives.sort import top_k

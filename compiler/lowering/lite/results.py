@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...mindir.graph import TupleType
+from ...element_types.value_types import TupleType
 from ..builder import Builder, Value, lowering_of
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...mindir.graph import TensorType
+from ...element_types.value_types import TensorType
 from ..builder import INT64, Builder, OnnxTensor, Value, integer, integers, lowers, reshape
 from .layout import permuted
 from .results import as_mindir, kept, result_count

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...element_types.dtypes import limits
-from ...mindir.graph import TensorType
+from ...element_types.value_types import TensorType
 from ..builder import (
     INT64,
     Builder,

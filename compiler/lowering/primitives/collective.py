@@ -8,7 +8,7 @@ from typing import TypeAlias, TypedDict
 import numpy as np
 
 from ...element_types import dtypes
-from ...mindir.graph import TensorType
+from ...element_types.value_types import TensorType
 from ...onnx_graph.collective_nodes import DOMAIN
 from ..builder import Attribute, Builder, OnnxTensor, Value, lowers
 

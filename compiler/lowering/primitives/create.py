@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from ...mindir.graph import TensorType
+from ...element_types.value_types import TensorType
 from ..builder import (
     FLOAT32,
     INT64,

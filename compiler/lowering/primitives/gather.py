@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...mindir.graph import TensorType
+from ...element_types.value_types import TensorType
 from ..builder import (
     END,
     INT64,

@@ -6,7 +6,7 @@ import numpy as np
 from onnx import helper
 
 from ...element_types.dtypes import is_float
-from ...mindir.graph import TensorType
+from ...element_types.value_types import TensorType
 from ..builder import (
     Builder,
     ComplexPair,

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from ...mindir.graph import TensorType
+from ...element_types.value_types import TensorType
 from ..builder import (
     BOOL,
     INT64,

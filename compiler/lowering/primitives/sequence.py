@@ -8,7 +8,7 @@ from functools import reduce
 
 import numpy as np
 
-from ...mindir.graph import TensorType
+from ...element_types.value_types import TensorType
 from ..builder import (
     INT64,
     Builder,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...mindir.graph import TensorType
+from ...element_types.value_types import TensorType
 from ..builder import INT64, Builder, Value, axis_of, dims, integer, integers, lowers, reshape
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...element_types.dtypes import limits
-from ...mindir.graph import TensorType
+from ...element_types.value_types import TensorType
 from ..builder import (
     END,
     INT64,

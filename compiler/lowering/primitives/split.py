@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...mindir.graph import TupleType
+from ...element_types.value_types import TupleType
 from ..builder import Builder, OnnxTensor, Value, dims, integer, integers, known, lowers, moderate
 
 _MOST_PARTS = 1 << 14  # each is a result of the node

@@ -12,8 +12,8 @@ from mindir_models import saved as arrays_of
 from primitives import run, same
 
 from rankmesh import Context, Model, ModelType
+from rankmesh.compiler.element_types.value_types import TensorType, TupleType, ValueType
 from rankmesh.compiler.lowering.lower_mindir import lower_mindir
-from rankmesh.compiler.mindir.graph import TensorType, TupleType, ValueType
 from rankmesh.compiler.mindir.reader import read_model
 
 DATA = Path(__file__).parents[2] / "data" / "mindir"

@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from primitives import Parameter, Writer, run, same
 
+from rankmesh.compiler.element_types.value_types import OtherType, TensorType, TupleType
 from rankmesh.compiler.lowering.lower_mindir import lower_mindir
-from rankmesh.compiler.mindir.graph import MONAD, OtherType, TensorType, TupleType
+from rankmesh.compiler.mindir.graph import MONAD
 from rankmesh.compiler.mindir.mindir_pb2 import AttributeProto, ModelProto
 from rankmesh.compiler.mindir.reader import read_model
 from rankmesh.compiler.mindir.values import constant, value_type

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.lib import format as npy
 
 from rankmesh.comm.errors import InputError
-from rankmesh.compiler.mindir.graph import TensorType
+from rankmesh.compiler.element_types.value_types import TensorType
 from rankmesh.launch.rank import npz
 from rankmesh.worker.partition.plan import Signature
 

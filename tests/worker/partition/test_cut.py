@@ -10,7 +10,7 @@ from onnx_models import collective, graph, loaded, model, node
 
 from rankmesh.comm.collective_call import Kind, Reduction
 from rankmesh.comm.errors import ModelError
-from rankmesh.compiler.mindir.graph import TensorType
+from rankmesh.compiler.element_types.value_types import TensorType
 from rankmesh.compiler.model_file.loaded_model import LoadedModel
 from rankmesh.compiler.model_file.normal_form.normal_form import normalise
 from rankmesh.worker.partition.cut import make_plan

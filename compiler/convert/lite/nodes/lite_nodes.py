@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ....element_types import dtypes
-from ....mindir.graph import ScalarType, TensorType, TupleType
+from ....element_types.value_types import ScalarType, TensorType, TupleType
 from ...mindir.values import MindirValue, ResultType, tuple_type
 from .lite_records import Elements, GraphRecord, LiteRecords, NodeRecord, TensorRecord, permuted
 

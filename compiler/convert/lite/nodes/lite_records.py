@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....element_types import dtypes
+from ....element_types.value_types import TensorType
 from ....lite.flatbuffer_writer import Blob, Union
-from ....mindir.graph import TensorType
 
 Elements = Callable[[], NDArray[Any]]
 _VALUE, _COMPUTED = 0, 2

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ....mindir.graph import TensorType, TupleType
+from ....element_types.value_types import TensorType, TupleType
 from ...mindir.values import MindirValue, ResultType
 from .registry import numbers, translates
 

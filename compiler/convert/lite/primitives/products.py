@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ....mindir.graph import TupleType
+from ....element_types.value_types import TupleType
 from ...mindir.values import MindirValue, ResultType
 from .registry import translates
 

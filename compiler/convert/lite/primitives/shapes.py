@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ....element_types import dtypes
-from ....mindir.graph import TensorType, TupleType
+from ....element_types.value_types import TensorType, TupleType
 from ...mindir.values import MindirValue, ResultType
 from .registry import numbers, translates
 

@@ -17,8 +17,9 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto
 from primitives import run
 
 from rankmesh.comm.errors import ModelError
+from rankmesh.compiler.element_types.value_types import TupleType
 from rankmesh.compiler.lowering.lower_mindir import lower_mindir
-from rankmesh.compiler.mindir.graph import StoredWeight, TupleType
+from rankmesh.compiler.mindir.graph import StoredWeight
 
 X = np.array([1, -2], np.float32)
 
