@@ -28,29 +28,10 @@ def package(root: Path, files: dict[str, str]) -> house.House:
     return house.measure(house.read(root))
 
 
-@pytest.mark.parametrize(
-    ("source", "statements"),
-    [
-        ('"""Docstring."""\n', 0),
-        ("a = 1\n\n\ndef f():\n    'Docstring.'\n    return a\n", 3),
-        ("class A:\n    a: int\n    b: int = 1\n    'Docstring.'\n", 2),
-        ("class A:\n    def f(self):\n        self.a = 1\n        self.b: int = 2\n", 2),
-        ("def f(self, a):\n    self.a, self.b = a, 2\n", 1),
-        ("def f(self, a):\n    b, self.b = a, 2\n    c, d = a, b\n    e, g = a\n", 5),
-        ("if a:\n    pass\nelse:\n    b += 1\n", 3),
-    ],
-)
-def test_statements_are_counted_without_what_layout_changes(
-    tmp_path: Path, source: str, statements: int
-) -> None:
-    found = package(tmp_path, {"comm/a.py": source, "comm/b.py": "def f(): ..."})
-    assert found.statements == statements + 2
-
-
 def test_generated_files_are_exempt(tmp_path: Path) -> None:
-    written = '"""Table.\n\nWritten by `python x.py`.\n"""\n' + "a = 1\n" * 400
+    written = '"""Table.\n\nWritten by `python x.py`.\n"""\n' + "a = 1\n" * 500
     found = package(tmp_path, {"comm/a.py": written, "comm/b.py": "def f(): ..."})
-    assert (found.modules, found.statements, found.files["comm/b.py"]) == (4, 2, 1)
+    assert (found.modules, found.files["comm/b.py"]) == (4, 1)
     assert "comm/a.py" not in found.files
 
 
@@ -77,7 +58,7 @@ def test_sizes_names_and_purposes_are_found(tmp_path: Path) -> None:
         tmp_path,
         {
             "comm/__init__.py": '"""Messages: text\nthat goes on.\n"""\n',
-            "comm/a.py": f"class A:\n    def f(self):\n{assigned}" + "\n" * 300,
+            "comm/a.py": f"class A:\n    def f(self):\n{assigned}" + "\n" * 450,
             "worker/__init__.py": '"""Ranks: what runs models."""\n',
             "worker/b.py": "class A: ...\n\n\ndef g():\n" + "    f()\n" * 41,
             **{f"worker/module{number}.py": "" for number in range(20)},
@@ -98,4 +79,3 @@ def test_sizes_names_and_purposes_are_found(tmp_path: Path) -> None:
 def test_table_shows_every_figure(today: house.House) -> None:
     lines = list(house.table(today))
     assert f"modules                    {today.modules}" in lines
-    assert f"statements                 {today.statements}" in lines

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import import_graph
 import pytest
 
 import rankmesh
@@ -90,6 +91,24 @@ def test_folders_import_only_what_lies_below_them():
         and name.split(".")[1] not in MAY_IMPORT[source.relative_to(ROOT).parts[0]]
     ]
     assert not found
+
+
+RANKS = ("comm.processes.rank_main", "launch.rank.rank_main", "worker.serving.rank_loop")
+"""The modules in which ranks begin, and the loop of their requests."""
+
+
+@pytest.mark.pure
+def test_ranks_reach_neither_slicing_nor_conversion() -> None:
+    graph = import_graph.import_graph(import_graph.read())
+    reached, waiting = set(), list(RANKS)
+    while waiting:
+        name = waiting.pop()
+        if name not in reached:
+            reached.add(name)
+            waiting += graph[name]
+    assert len(reached) > 200
+    wrong = ("compiler.slicing", "compiler.convert")
+    assert [name for name in sorted(reached) if name.startswith(wrong)] == []
 
 
 @pytest.mark.pure

@@ -2,9 +2,7 @@
 
     python tests/support/house.py [--json] [--root CHECKOUT]
 
-A statement is a node of Python's syntax tree. Not counted are docstrings, attributes that are set
-on self, and declarations of attributes; an assignment of a tuple counts as the assignments that it
-stands for. The lines of a function are those from `def` to its end. Generated files are exempt.
+The lines of a function are those from `def` to its end. Generated files are exempt.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from statistics import median
 
 from import_graph import ROOT, Module, cycles, folder_graph, import_graph, read
 
-MAX_FILE = 300
+MAX_FILE = 450
 MAX_FUNCTION = 40
 MAX_MEDIAN = 8
 MAX_ATTRIBUTES = 15
@@ -44,14 +42,6 @@ RULES = (
     "cycles of folders",
     "purposes",
 )
-MOST_MODULES = 484 + 112 + 232 + 56 + 30 + 66 + 68 + 68 + 56
-MOST_STATEMENTS = 25_800 + 9_600 + 12_050 + 2_500 + 2_500 + 4_000 + 4_100 + 1_800
-"""The limits of the package without slicing and serving, and what slicing (compiler/slicing,
-worker/image_layout), serving (orchestrator/server, launch/serving), conversion (compiler/convert),
-the torch executor (worker/executors/torch), ranks on other hosts (orchestrator/agents and
-orchestrator/hosted) and GPUs (peers, queues, memory of devices) may add.
-"""
-
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -60,7 +50,6 @@ class House:
     """Everything that is measured; names are paths below the root, with lines or counts."""
 
     modules: int
-    statements: int
     median_function: float
     files: dict[str, int] = field(default_factory=dict)
     functions: dict[str, int] = field(default_factory=dict)
@@ -84,7 +73,6 @@ def measure(modules: list[Module]) -> House:
     files = import_graph(modules)
     return House(
         modules=len(modules),
-        statements=sum(map(count_statements, written)),
         median_function=median(functions.values()),
         files={str(one.path): len(one.text.splitlines()) for one in written},
         functions=functions,
@@ -95,32 +83,6 @@ def measure(modules: list[Module]) -> House:
         folder_cycles=cycles(folder_graph(modules, files)),
         without_purpose=_without_purpose(modules),
     )
-
-
-def count_statements(module: Module) -> int:
-    """The statements of one file, as the head of this one defines them."""
-    docstrings = {id(node) for node in _docstrings(module)}
-    nodes = [node for node in module.nodes if isinstance(node, ast.stmt)]
-    return sum(_weight(node) for node in nodes if id(node) not in docstrings)
-
-
-def _docstrings(module: Module) -> Iterator[ast.stmt]:
-    """Docstrings of modules, classes, functions and attributes."""
-    for node in module.nodes:
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            if isinstance(node.value.value, str):
-                yield node
-
-
-def _weight(node: ast.stmt) -> int:
-    if isinstance(node, ast.AnnAssign) and (node.value is None or _is_on_self(node.target)):
-        return 0
-    if isinstance(node, ast.Assign) and len(node.targets) == 1:
-        target = node.targets[0]
-        if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
-            return sum(not _is_on_self(one) for one in target.elts)
-        return int(not _is_on_self(target))
-    return 1
 
 
 def _is_on_self(target: ast.expr) -> bool:
@@ -212,17 +174,12 @@ def _too_many(house: House) -> Iterator[str]:
     """The figures of the whole package that are over their limits."""
     if house.median_function > MAX_MEDIAN:
         yield "median function"
-    if house.modules > MOST_MODULES:
-        yield "modules"
-    if house.statements > MOST_STATEMENTS:
-        yield "statements"
 
 
 def table(house: House) -> Iterator[str]:
     """The figures as lines of text."""
     yield f"modules                    {house.modules}"
     yield f"lines                      {sum(house.files.values())}"
-    yield f"statements                 {house.statements}"
     yield f"functions                  {len(house.functions)}"
     yield f"median function            {house.median_function:g} lines"
     yield f"longest file               {max(house.files.values())} lines"

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import onnxruntime
 
+from rankmesh.compiler.element_types import dtypes
 from rankmesh.compiler.lite.flatbuffer_writer import FlatbufferWriter, Union
 from rankmesh.compiler.lite.lite_file import IDENTIFIER, read_lite
 from rankmesh.compiler.lite.schema.lite_schema import lite_schema
-from rankmesh.compiler.mindir import dtypes
 from rankmesh.compiler.mindir.graph import MindirModel, MindirNode
 from rankmesh.compiler.model_file.mindir_format import load_mindir
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from textwrap import wrap
 
 ROOT = Path(__file__).parents[2]
-TABLE = ROOT / "worker" / "lowering" / "builder" / "families.py"
+TABLE = ROOT / "compiler" / "lowering" / "builder" / "families.py"
 HEAD = '''"""Families: the module that lowers each primitive, known before any of them is imported.
 
 Written by `python tests/support/lowering_families.py` from what they register.

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from recorded import Family, families
 
+from rankmesh.compiler.element_types import dtypes
 from rankmesh.compiler.element_types.value_types import TensorType, TupleType, ValueType
 from rankmesh.compiler.lowering.builder.registry import supported
 from rankmesh.compiler.lowering.control_flow.analysis import live_nodes
 from rankmesh.compiler.lowering.unsupported import HANDLED, replacement_of
-from rankmesh.compiler.mindir import dtypes
 from rankmesh.compiler.mindir.graph import Graph, MindirModel
 from rankmesh.compiler.mindir.reader import read_model
 
@@ -105,7 +105,7 @@ def of_networks() -> Iterator[tuple[str, str]]:
 def of_lowerings() -> Iterator[tuple[str, str]]:
     """What the tests of single lowerings name."""
     tests = ROOT / "tests"
-    for path in sorted((tests / "worker" / "lowering").rglob("test_*.py")):
+    for path in sorted((tests / "compiler" / "lowering").rglob("test_*.py")):
         if path.name == "test_primitives.py":  # its primitives are those of the recorded networks
             continue
         for primitive in set(re.findall(r'"([A-Za-z]\w+)"', path.read_text())).intersection(

@@ -11,8 +11,8 @@ import numpy as np
 import onnxruntime as ort
 from onnx import ModelProto
 
+from rankmesh.compiler.element_types import dtypes
 from rankmesh.compiler.lowering.lower_mindir import lower_mindir
-from rankmesh.compiler.mindir import dtypes
 from rankmesh.compiler.mindir.mindir_pb2 import AttributeProto, GraphProto, TensorProto
 from rankmesh.compiler.mindir.mindir_pb2 import ModelProto as MindIR
 from rankmesh.compiler.mindir.reader import read_model

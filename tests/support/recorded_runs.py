@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from recorded import Family, Record, families, make_input
 
+from rankmesh.compiler.element_types import dtypes
 from rankmesh.compiler.lowering.lower_mindir import lower_mindir
-from rankmesh.compiler.mindir import dtypes
 from rankmesh.compiler.mindir.graph import MindirModel
 from rankmesh.launch.rank.compare import Distance
 from rankmesh.worker.executors.base import Executor
