@@ -159,7 +159,7 @@ BuildOptions: TypeAlias = "Mapping[str, str | int | list[tuple[int, ...]] | None
 _FORMAT = 2
 """Of an entry's own files; raise it when they change."""
 _PACKAGES = ("rankmesh", "onnxruntime", "onnxruntime-gpu", "onnx", "numpy")
-_SOURCES = Path(__file__).parent.parent
+_ROOT = Path(__file__).parents[2]
 
 
 def entry_key(digest: str, options: BuildOptions) -> str:
@@ -185,15 +185,14 @@ def cpu_features() -> str:
     return "\n".join(line for line in first if line.startswith(wanted))
 
 
-def source_digest() -> str:
-    """The hash of what tells one state of Rankmesh's modules from another.
+def source_digest(root: Path = _ROOT) -> str:
+    """The hash of what tells one state of the modules that build a model from another.
 
     Their sizes and times: an editable installation changes while its version stays. And what the
     installer recorded, with the hash of each module: all files of an image may have one time.
     """
-    statuses = [
-        (str(path.relative_to(_SOURCES)), os.stat(path)) for path in sorted(_SOURCES.rglob("*.py"))
-    ]
+    paths = [path for one in ("compiler", "worker") for path in sorted((root / one).rglob("*.py"))]
+    statuses = [(str(path.relative_to(root)), os.stat(path)) for path in paths]
     stamps = [(name, status.st_size, status.st_mtime_ns) for name, status in statuses]
     return blake2b(msgspec.json.encode([stamps, _record()]), digest_size=20).hexdigest()
 

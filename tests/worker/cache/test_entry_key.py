@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rankmesh.worker.cache import identity as key
-from rankmesh.worker.cache.identity import cpu_features, entry_key
+from rankmesh.worker.cache.identity import cpu_features, entry_key, source_digest
 
 pytestmark = pytest.mark.pure
 
@@ -44,6 +44,15 @@ def test_the_key_depends_on_modules_of_equal_sizes_and_times(
         (package / "RECORD").write_text(f"rankmesh/worker/cut.py,sha256={digest},100\n")
         keys.add(entry_key("aa", {}))
     assert len(keys) == 2
+
+
+def test_the_key_depends_on_modules_of_ranks_and_of_the_compiler(tmp_path: Path) -> None:
+    digests = {source_digest(tmp_path)}
+    for name in ("compiler/reader.py", "worker/cut.py"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text("a = 1\n")
+        digests.add(source_digest(tmp_path))
+    assert len(digests) == 3
 
 
 def test_cpu_features_name_the_instruction_sets() -> None:
