@@ -22,6 +22,7 @@ from .model_repository import ModelRepository, RepositoryEntry
 from .observation.activity import ServerActivity
 from .observation.server_observation import ModelObservation, ServerObservation
 from .page.overview import Overview, model_overviews
+from .steps import StepThreads
 
 
 class Readiness(Protocol):
@@ -53,6 +54,9 @@ class ServerState:
         self.activity: Callable[[], ServerActivity] = ServerActivity
         """Counts of the server; zero where another server has the connections."""
 
+        self.threads = StepThreads()
+        """Threads for what would hold up the loop."""
+
         self._started = time.time()
         self._service: InferenceService | None = None
         self._health: Readiness | None = None
@@ -72,7 +76,8 @@ class ServerState:
         self._health = health
 
     def close(self) -> None:
-        """Answer no more; no request is under way."""
+        """Answer no more; what is still done for requests is given up."""
+        self.threads.close()
         if self._service is not None:
             self._service.close()
 

@@ -14,8 +14,8 @@ from ....comm.serving.string_tensor import decode_elements, strings_of
 from ....comm.serving.tensor_spec import STRINGS, TensorSpec
 from ....orchestrator.server.datatypes import datatype_of, dtype_of, sent_elements, sent_size
 from ....orchestrator.server.model_pages import TensorMessage
+from ....orchestrator.server.rest.documents.json_tensors import elements_of
 from ....orchestrator.server.rest.infer_request import decode_document
-from ....orchestrator.server.rest.json_tensors import elements_of
 from ....orchestrator.server.rest.messages import AnswerMessage, OutputMessage
 from .reply import HttpReply, RequestFailed
 

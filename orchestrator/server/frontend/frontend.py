@@ -154,7 +154,11 @@ class Frontend:
         settings = self._settings
         limits = settings.limits
         pages = RestApplication(
-            self._state, self._version, limits.body_bytes, self._regions, settings.strict_json
+            self._state,
+            self._version,
+            limits.body_bytes,
+            self._regions,
+            settings.strict_json,
         )
         return OpenConnections(
             self._application(pages),

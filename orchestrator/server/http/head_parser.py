@@ -25,8 +25,8 @@ class HeadParser:
     """Parses the head of one request, and after it the chunks of its body."""
 
     def __init__(self, most_headers: int, most_bytes: int) -> None:
-        """A head may have `most_headers`, and so may a trailer. `most_bytes` are those of a trailer,
-        and of what a chunk has beside its data.
+        """A head and its trailer may have `most_headers`. A trailer may have `most_bytes`, and so
+        may what a chunk has beside its data.
         """
         self._parser = httptools.HttpRequestParser(self)
         self._most = most_headers

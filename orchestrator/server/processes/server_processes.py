@@ -94,7 +94,11 @@ class ServerProcesses:
             handlers = unary_handlers(self._state, self._version, self._regions)
         limit = self._settings.limits.body_bytes
         pages = RestApplication(
-            self._state, self._version, limit, self._regions, self._settings.strict_json
+            self._state,
+            self._version,
+            limit,
+            self._regions,
+            self._settings.strict_json,
         )
         self._requests = ForwardedRequests(pages, handlers, self._tell_health)
         for place in range(self._settings.processes):

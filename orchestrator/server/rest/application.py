@@ -20,10 +20,11 @@ from ..page.page import page
 from ..server_state import ServerState
 from ..shared_memory.client_regions import ClientRegions
 from ..shared_memory.forwarded_regions import InRegion
+from .body_limits import small_body
 from .document_reader import DocumentReader
 from .fault_response import fault_response
 from .infer_request import decoded
-from .inference_route import infer
+from .inference_route import InferenceRoute
 from .management_route import manage
 from .messages import IndexEntry, IndexWish, LiveMessage, ReadyMessage, ServerMessage
 from .open_api import open_api_page
@@ -65,16 +66,15 @@ class RestApplication:
         regions: ClientRegions | None = None,
         strict_json: bool = False,
     ) -> None:
-        """`version` of the server; bodies may have `body_limit` bytes when they are inflated.
-        Without `regions` there is no shared memory of clients. For `strict_json` see
-        ServerSettings.
+        """`version` of the server; bodies may have `body_limit` bytes, Without `regions` there is no shared memory of clients. For
+        `strict_json` see ServerSettings.
         """
         self._state = state
         self._version = version
-        self._body_limit = body_limit
         self._regions = regions or ClientRegions()
-        self._documents = DocumentReader(self._regions, strict_json)
-        self.repeated = RepeatedInference(state, self._documents)
+        documents = DocumentReader(self._regions, strict_json)
+        self._inference = InferenceRoute(documents, body_limit, state.threads)
+        self.repeated = RepeatedInference(state, documents)
         """Requests that came before in all but their tensors."""
 
     async def answer(self, request: HttpRequest) -> HttpResponse:
@@ -131,7 +131,7 @@ class RestApplication:
         model = service.catalog.find(name, version)
         if action == ["infer"]:
             self._require(request, "POST")
-            return await infer(service, model, request, self._body_limit, self._documents)
+            return await self._inference.answer(service, model, request)
         if action == ["trace", "setting"]:
             return self._trace(request)
         self._require(request, *_READING)
@@ -151,7 +151,7 @@ class RestApplication:
         match rest:
             case ["repository", "index"]:
                 self._require(request, "POST")
-                return self._index(await request.body.read_rest())
+                return self._index(await small_body(request.body))
             case ["repository", "models", name, *action]:
                 self._require(request, "POST")
                 return await manage(self._state.manager(), name, action, request.body)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..catalog import ModelDescription
 from ..shared_memory.client_regions import ClientRegions
+from .documents.document_parts import DocumentParts, whole
 from .infer_request import InferHead, decoded
 from .infer_response import OutputForms
 from .messages import InferMessage
@@ -45,8 +46,15 @@ class DocumentReader:
         kept = self._kept.get(key) or self._placed.get(key)
         return kept if kept is not None and kept[0].model is model else None
 
-    def read(self, model: ModelDescription, text: bytes | None, length: int) -> ReadDocument:
+    def read(
+        self,
+        model: ModelDescription,
+        text: bytes | None,
+        length: int,
+        parts: DocumentParts | None = None,
+    ) -> ReadDocument:
         """The document `text`; None: what stands for it where the body of `length` bytes has none.
+        `parts` are its, if it is large.
 
         Raises InputError where it does not fit the model, UnknownRegion where it names none of the
         regions.
@@ -54,8 +62,9 @@ class DocumentReader:
         known = self.known(text, length, model)
         if known is not None:
             return known
-        message = raw_message(model, length) if text is None else decoded(text, InferMessage)
-        head = InferHead(model, message, self.regions)
+        parts = parts or whole(text or b"")
+        message = raw_message(model, length) if text is None else decoded(parts.rest, InferMessage)
+        head = InferHead(model, message, self.regions, parts)
         found = head, OutputForms(message, self.regions, self._strict)
         if len(text or b"") <= KEPT_BYTES and not head.has_elements and not message.id:
             placed = bool(head.shared or found[1].places)

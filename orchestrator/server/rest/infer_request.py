@@ -18,8 +18,10 @@ from ..datatypes import strings_in
 from ..inference import InferenceRequest
 from ..shared_memory.client_regions import ClientRegions
 from ..shared_memory.shared_tensor import OFFSET, REGION, SIZE, SharedTensor
-from .json_literals import with_quoted_literals
-from .json_tensors import array_of
+from ..steps import PART, Steps
+from .documents.document_parts import DocumentParts
+from .documents.json_literals import with_quoted_literals
+from .documents.json_tensors import array_of
 from .messages import InferMessage, InputMessage, Parameters
 
 MessageT = TypeVar("MessageT")
@@ -49,12 +51,17 @@ class InferHead:
     """The document of a request for one model, checked: all but the elements of its tensors."""
 
     def __init__(
-        self, model: ModelDescription, message: InferMessage, regions: ClientRegions
+        self,
+        model: ModelDescription,
+        message: InferMessage,
+        regions: ClientRegions,
+        parts: DocumentParts,
     ) -> None:
-        """Raises InputError where the message does not fit the model, UnknownRegion where it
-        names none of the regions.
+        """The message is that of the `parts`. Raises InputError where it does not fit the model,
+        UnknownRegion where it names none of the regions.
         """
         self.model = model
+        self._parts = parts
         self._regions = regions
         self.shared: dict[str, tuple[tuple[int, ...], SharedTensor]] = {}
         """The inputs that are in regions of shared memory."""
@@ -76,6 +83,11 @@ class InferHead:
         """Whether the document has the elements of an input."""
         return any(one.has_data for one in self.message.inputs)
 
+    @property
+    def much(self) -> bool:
+        """Whether its arrays take more time than the loop has."""
+        return self._parts.spans is not None or self.model.has_strings and self.binary > PART
+
     def starts(self) -> dict[str, int]:
         """Where each input begins in the bytes that follow the document, where all are there."""
         found, at = {}, 0
@@ -84,20 +96,25 @@ class InferHead:
             at += one.binary or 0
         return found
 
-    def arrays(self, tail: memoryview) -> dict[str, Array]:
-        """The inputs of the document and of the bytes that follow it, by name."""
-        if self.binary != len(tail):
+    def require_tail(self, size: int) -> None:
+        """InputError where other than `size` bytes of tensors follow the document."""
+        if self.binary != size:
             raise InputError(
-                f"the inputs announce {self.binary} bytes of tensors, and {len(tail)} follow the "
+                f"the inputs announce {self.binary} bytes of tensors, and {size} follow the "
                 "document."
             )
+
+    def arrays(self, tail: memoryview) -> Steps[dict[str, Array]]:
+        """The inputs of the document and of the bytes that follow it, by name."""
+        self.require_tail(len(tail))
         found: dict[str, Array] = {}
         at = 0
         for one in self.inputs:
             if one.tensor.name in self.shared:
                 continue
             if one.binary is None:
-                found[one.tensor.name] = array_of(one.tensor, one.shape, one.message.data)
+                data = self._parts.span(one.message.data)
+                found[one.tensor.name] = yield from array_of(one.tensor, one.shape, data)
                 continue
             found[one.tensor.name] = _binary(one, tail[at : at + one.binary])
             at += one.binary

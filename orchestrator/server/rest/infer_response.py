@@ -16,8 +16,8 @@ from ..http.exchange import JSON_TYPE, HttpResponse, Part
 from ..inference import InferenceAnswer
 from ..shared_memory.client_regions import ClientRegions
 from ..shared_memory.shared_tensor import SharedTensor
+from .documents.json_tensors import elements_of
 from .infer_request import BINARY_SIZE, place_of
-from .json_tensors import elements_of
 from .messages import AnswerMessage, InferMessage, OutputMessage, OutputWish
 
 HEADER_LENGTH = b"inference-header-content-length"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ..http.exchange import BadRequest, BodyStream, HttpResponse, json_response
 from ..model_repository import ModelRepository, require_no_content
+from .body_limits import small_body
 from .infer_request import decoded
 from .messages import ChangeWish, WeightsMessage, WeightsWish
 
@@ -14,7 +15,7 @@ async def manage(
     repository: ModelRepository, name: str, action: Sequence[str], body: BodyStream
 ) -> HttpResponse:
     """Answer a call behind `/v2/repository/models/NAME`."""
-    content = await body.read_rest()
+    content = await small_body(body)
     match action:
         case ["load"]:
             wish = decoded(content, ChangeWish) if content.strip() else ChangeWish()

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ..faults import UnsupportedCall
 from ..http.exchange import BadRequest, BodyStream, HttpResponse, json_response
 from ..shared_memory.client_regions import NO_CUDA, ClientRegions, require_all_cuda_regions
+from .body_limits import small_body
 from .infer_request import decoded
 from .messages import RegionMessage, RegionWish
 
@@ -35,7 +36,7 @@ async def shared_memory(
         return HttpResponse()
     if action == "register" and name:
         _require(kind, regions)
-        wish = decoded(await body.read_rest(), RegionWish)
+        wish = decoded(await small_body(body), RegionWish)
         regions.register(name, wish.key, wish.offset, wish.byte_size)
         return HttpResponse()
     raise BadRequest(404, "there is no such call of shared memory.")

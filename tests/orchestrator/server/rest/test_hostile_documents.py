@@ -25,6 +25,7 @@ from rankmesh.orchestrator.server.rest.document_reader import DocumentReader
 from rankmesh.orchestrator.server.rest.repeated_inference import RepeatedInference
 from rankmesh.orchestrator.server.server_state import ServerState
 from rankmesh.orchestrator.server.shared_memory.client_regions import ClientRegions
+from rankmesh.orchestrator.server.steps import finished
 from rankmesh.orchestrator.server.triton.conventions import priority_of, seconds_of
 
 pytestmark = pytest.mark.pure
@@ -58,7 +59,7 @@ DOCUMENTS = st.fixed_dictionaries(
 def read(text: bytes, tail: bytes = b"") -> None:
     with suppress(InputError, UnknownRegion):
         head, _ = DocumentReader(ClientRegions(("/a",)), False).read(MODEL, text, len(text))
-        (found,) = head.arrays(memoryview(tail)).values()
+        (found,) = finished(head.arrays(memoryview(tail))).values()
         assert found.shape == (SIZE,) and found.dtype == "float32"
 
 

@@ -19,9 +19,10 @@ from rankmesh.orchestrator.server.catalog import ModelDescription, TensorDescrip
 from rankmesh.orchestrator.server.classification import top_classes
 from rankmesh.orchestrator.server.inference import InferenceAnswer
 from rankmesh.orchestrator.server.rest.document_reader import DocumentReader, ReadDocument
+from rankmesh.orchestrator.server.rest.documents.json_literals import with_quoted_literals
 from rankmesh.orchestrator.server.rest.infer_request import decoded
-from rankmesh.orchestrator.server.rest.json_literals import with_quoted_literals
 from rankmesh.orchestrator.server.shared_memory.client_regions import ClientRegions
+from rankmesh.orchestrator.server.steps import finished
 
 pytestmark = pytest.mark.pure
 SPECIAL = [math.nan, math.inf, -math.inf, 1.5]
@@ -50,7 +51,7 @@ def test_nan_and_infinities_in_a_request(dtype: str, nested: bool) -> None:
     data = [SPECIAL] if nested else SPECIAL
     for given_data in (data, ["NaN", "Infinity", "-Infinity", 1.5]):
         head, _ = read(model, one_input(model.inputs["x"].datatype, given_data))
-        found = head.arrays(memoryview(b""))["x"]
+        found = finished(head.arrays(memoryview(b"")))["x"]
         np.testing.assert_array_equal(found.astype(np.float64), SPECIAL)
 
 
@@ -59,7 +60,7 @@ def test_nan_is_no_element_of_other_datatypes(dtype: str) -> None:
     model = described(dtype)
     head, _ = read(model, one_input(model.inputs["x"].datatype, SPECIAL))
     with pytest.raises(InputError, match="the input 'x': Expected"):
-        head.arrays(memoryview(b""))
+        finished(head.arrays(memoryview(b"")))
 
 
 @pytest.mark.parametrize(
@@ -95,7 +96,7 @@ def test_null_counts_as_absent() -> None:
     nothing = {"id": None, "parameters": None, "outputs": None}
     document = {**one_input("FP32", [1, 2, 3, 4], parameters=None), **nothing}
     head, forms = read(model, document)
-    request = head.request(head.arrays(memoryview(b"")), forms.names)
+    request = head.request(finished(head.arrays(memoryview(b""))), forms.names)
     assert (request.id, request.priority, request.timeout, request.outputs) == ("", 0, 0, [])
     with pytest.raises(InputError, match="has neither `data` nor `binary_data_size`"):
         read(model, one_input("FP32", None))

@@ -233,6 +233,40 @@ def test_parameters_are_refused_or_ignored(
     assert not text or text in reply.error, reply.error
 
 
+@pytest.mark.parametrize("encoding", ["", "gzip"])
+def test_a_long_document_is_read_in_parts(server: ServerProcess, encoding: str) -> None:
+    x = np.arange(30_000, dtype=np.float32).reshape(-1, 2)
+    body = json.dumps({"inputs": [tensor("x", x)]}).encode()
+    headers = {"Content-Encoding": encoding} if encoding else {}
+    reply = server.ask(
+        "POST", "/v2/models/grid/infer", gzip.compress(body) if encoding else body, headers
+    )
+    assert reply.json["outputs"][0]["data"] == x.reshape(-1).tolist()
+
+
+@pytest.mark.parametrize(
+    ("sent", "status", "error"),
+    [
+        (b"[1]," * (1 << 20), 400, "1048584 elements, expected 8 for the shape [2, 4]"),
+        (b"1," * (1 << 20), 400, "1048584 elements, expected 8 for the shape [2, 4]"),
+        (b'"",' * (1 << 20), 413, "beside its lists of numbers"),
+    ],
+)
+def test_a_body_that_grows_is_refused_by_its_length(
+    server: ServerProcess, sent: bytes, status: int, error: str
+) -> None:
+    document = json.dumps({"inputs": [tensor("x", X), tensor("bias", BIAS)]}).encode()
+    body = gzip.compress(document.replace(b"[0.0,", b"[" + sent + b"0.0,"), 1)
+    headers = {"Content-Encoding": "gzip"}
+    reply = server.ask("POST", "/v2/models/doubler/infer", body, headers)
+    assert reply.status == status and error in reply.json["error"]
+
+
+def test_a_long_body_that_brings_no_tensor_is_refused(server: ServerProcess) -> None:
+    reply = server.ask("POST", "/v2/repository/index", b'{"x": [' + b"1," * (1 << 20) + b"1]}")
+    assert reply.status == 413 and "no tensors are expected" in reply.json["error"]
+
+
 @pytest.mark.parametrize("encoding", ["gzip", "deflate"])
 def test_compressed_bodies(server: ServerProcess, encoding: str) -> None:
     body = {"gzip": gzip.compress, "deflate": zlib.compress}[encoding](

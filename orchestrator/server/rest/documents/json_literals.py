@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Raw
 
-from ....comm.arrays import Array
+from .....comm.arrays import Array
 
 NUMBERS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 """The numbers that these literals stand for. Strings of these names do as well, as in JSON of

@@ -1,0 +1,49 @@
+"""Inflation: compressed bodies as they were, in steps, within a bound of bytes and of work."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+
+from .steps import Steps
+
+_EITHER = 32 + zlib.MAX_WBITS  # gzip or zlib, as the first bytes say
+_TAKEN = 1 << 12
+"""Bytes that are inflated at a time: the library copies the rest of them behind each member."""
+
+_GIVEN = 1 << 20
+"""Bytes that come out of them at a time."""
+
+
+class TooLong(Exception):
+    """A body that has more bytes than its limit when it is inflated."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"the inflated body has more than {limit} bytes: send less at once.")
+
+
+def inflate(data: bytes, limit: int) -> Steps[bytes]:
+    """All members of a stream of gzip or zlib, one after the other.
+
+    Raises zlib.error for damaged data, TooLong beyond `limit` bytes.
+    """
+    found = bytearray()
+    stream = zlib.decompressobj(_EITHER)
+    for piece in _pieces(data):
+        while len(piece):
+            if stream.eof:
+                stream = zlib.decompressobj(_EITHER)
+            found += stream.decompress(piece, _GIVEN)
+            if len(found) > limit:
+                raise TooLong(limit)
+            piece = stream.unused_data if stream.eof else stream.unconsumed_tail
+            yield
+    found += stream.flush(_TAKEN)
+    if not stream.eof:
+        raise zlib.error("it ends too early")
+    return bytes(found)
+
+
+def _pieces(data: bytes) -> Iterator[bytes]:
+    for at in range(0, len(data), _TAKEN):
+        yield data[at : at + _TAKEN]
