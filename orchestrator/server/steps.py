@@ -32,7 +32,7 @@ def finished(steps: Steps[T]) -> T:
 
 
 class StepThreads:
-    """Threads of one server that take steps. They end with it, whatever they are at."""
+    """Threads of one server that take steps. They give up all work at its end."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(_THREADS, "rankmesh-steps")
