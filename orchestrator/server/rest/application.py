@@ -66,8 +66,8 @@ class RestApplication:
         regions: ClientRegions | None = None,
         strict_json: bool = False,
     ) -> None:
-        """`version` of the server; bodies may have `body_limit` bytes. Without `regions` there is no
-        shared memory of clients. For `strict_json` see ServerSettings.
+        """`version` of the server; bodies may have `body_limit` bytes. Without `regions` there is
+        no shared memory of clients. For `strict_json` see ServerSettings.
         """
         self._state = state
         self._version = version
