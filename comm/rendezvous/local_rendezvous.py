@@ -12,7 +12,7 @@ from ..job.rank import Rank
 from ..job_memory.arena import Arena
 from ..job_memory.host_peers import watch_processes
 from ..transport.channel import Channel
-from ..transport.local_socket import credentials, listen, remove_stale, socket_path
+from ..transport.local_socket import connect, credentials, listen, remove_stale, socket_path
 from ..transport.message_stream import ChannelClosed, ChannelSilent
 from ..transport.messages import Failed, Join, Joined, Message
 from .rendezvous import ChannelRendezvous
@@ -59,7 +59,10 @@ def join_locally(rank: Rank, key: str, timeout: float) -> tuple[Channel, Arena, 
             if isinstance(answer, Failed) and time.monotonic() > refused_until:
                 raise error_named(answer.error, answer.text)
         if time.monotonic() > deadline:
-            raise RankFailed(f"{rank}: cannot reach the rank that serves this job at {path}")
+            raise RankFailed(
+                f"{rank}: cannot reach the rank that serves this job at {path}: it may be stopped "
+                "or stuck"
+            )
         time.sleep(_RETRY)
 
 
@@ -92,15 +95,15 @@ def _ask(
 def _connect(rank: Rank, path: str, timeout: float) -> socket.socket | None:
     """Connect to the rendezvous server, or begin to serve.
 
-    None between the death of a server and the start of the next.
+    None between the death of a server and the start of the next, and where it takes no connection.
     """
     for serve in (True, False):
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            sock.connect(path)
-            return sock
+            return connect(path, 0.0)
+        except TimeoutError:
+            return None
         except (FileNotFoundError, ConnectionRefusedError):
-            sock.close()
+            pass  # no rank serves yet
         listener = listen(path) if serve else None
         if listener is not None:
             RendezvousServer(listener, path, rank, timeout).start()

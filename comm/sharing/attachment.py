@@ -11,7 +11,7 @@ import msgspec
 
 from ..errors import UsageError
 from ..host.secrecy import close_to_others
-from ..transport.local_socket import credentials, socket_paths
+from ..transport.local_socket import connect, credentials, socket_paths
 from ..transport.message_stream import receive
 from .lease import Lease
 from .messages import (
@@ -54,7 +54,7 @@ class Attachment:
     def __init__(self, handle: int, model: str, device: str) -> None:
         """Ask the owner of `handle`. Raises UsageError with its reason, or where it is gone."""
         close_to_others()
-        self._socket = _connect(broker_path(handle))
+        self._socket = _connect(broker_path(handle), _ANSWER)
         self.fds: list[int] = []
         self.owner, _ = credentials(self._socket)
         try:
@@ -151,7 +151,7 @@ def _ask_owner(
     """The answer, of this kind, of the process `pid`, which shares weights."""
     for path in socket_paths():
         try:
-            sock = _connect(path)
+            sock = _connect(path, 0.0)  # most listeners are others
         except (OSError, UsageError):
             continue
         with sock:
@@ -168,24 +168,22 @@ def _ask_owner(
     )
 
 
-def _connect(path: str) -> socket.socket:
+def _connect(path: str, patience: float) -> socket.socket:
     """A connection to the listening process, which is of this user.
 
-    Raises UsageError where there is none.
+    Raises UsageError where there is none, or where it takes none for `patience` seconds.
     """
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    sock.settimeout(_ANSWER)
     try:
-        sock.connect(path)
-    except OSError as error:
-        sock.close()
-        if not isinstance(error, (FileNotFoundError, ConnectionRefusedError)):
-            raise
+        sock = connect(path, patience, socket.SOCK_SEQPACKET)
+    except TimeoutError as error:
+        raise UsageError(f"the weights' owner does not answer: {error}.") from error
+    except (FileNotFoundError, ConnectionRefusedError):
         raise UsageError(
             "no process shares weights under this handle: its owner has ended or closed the model, "
             "or is in another container or of another user. Build the owner first, and keep it "
             "running."
         ) from None
+    sock.settimeout(_ANSWER)
     pid, uid = credentials(sock)
     if uid != os.geteuid():
         sock.close()

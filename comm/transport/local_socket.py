@@ -9,6 +9,7 @@ import socket
 import stat
 import struct
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from hashlib import sha256
@@ -84,6 +85,9 @@ def _made(path: str) -> os.stat_result:
 _CREDENTIALS = struct.Struct("3i")
 _BACKLOG = 1024
 _SUFFIX = ".sock"
+_RETRY = 0.01
+_LOCKED = 10.0
+"""Seconds in which another process must have made or removed its sockets."""
 
 
 def socket_path(key: str) -> str:
@@ -130,15 +134,67 @@ def remove_stale(path: str) -> None:
             unlink(path)
 
 
+def connect(
+    path: str, patience: float, kind: socket.SocketKind = socket.SOCK_STREAM
+) -> socket.socket:
+    """Connect to the process that listens at `path`.
+
+    Raises TimeoutError where it leaves its backlog full for `patience` seconds, FileNotFoundError
+    or ConnectionRefusedError where no process listens.
+    """
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            return _connect_at_once(path, kind)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise TimeoutError(
+                    f"the process that listens at {path} has taken no connection for "
+                    f"{patience:g} s: it may be stopped or stuck"
+                ) from None
+        time.sleep(_RETRY)
+
+
+def _connect_at_once(path: str, kind: socket.SocketKind) -> socket.socket:
+    """Connect without waiting; BlockingIOError where the backlog is full."""
+    sock = socket.socket(socket.AF_UNIX, kind)
+    try:
+        sock.setblocking(False)
+        sock.connect(path)
+        sock.setblocking(True)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
 @contextmanager
 def _locked(path: str) -> Iterator[None]:
-    """Lock the folder of `path`: no other process makes or removes sockets there."""
+    """Lock the folder of `path`: no other process makes or removes sockets there.
+
+    Raises UsageError where another process keeps it locked, which may be stopped.
+    """
     folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    deadline = time.monotonic() + _LOCKED
     try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
+        while not _lock(folder):
+            if time.monotonic() > deadline:
+                raise UsageError(
+                    f"{os.path.dirname(path)} has been locked by another process for more than "
+                    f"{_LOCKED:g} s: it may be stopped. `fuser {os.path.dirname(path)}` names it."
+                )
+            time.sleep(_RETRY)
         yield
     finally:
         os.close(folder)
+
+
+def _lock(folder: int) -> bool:
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _remove_dead(folder: str) -> None:
@@ -150,14 +206,16 @@ def _remove_dead(folder: str) -> None:
 
 
 def _answers(path: str) -> bool:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        try:
-            probe.connect(path)
-        except (FileNotFoundError, ConnectionRefusedError):
-            return False
-        except OSError as error:
-            if error.errno != errno.EPROTOTYPE:  # a process listens, with another kind of socket
-                raise
+    """Whether a process listens at `path`; one that leaves its backlog full does, too."""
+    try:
+        _connect_at_once(path, socket.SOCK_STREAM).close()
+    except BlockingIOError:
+        return True
+    except (FileNotFoundError, ConnectionRefusedError):
+        return False
+    except OSError as error:
+        if error.errno != errno.EPROTOTYPE:  # a process listens, with another kind of socket
+            raise
     return True
 
 

@@ -14,6 +14,7 @@ from typing import TypeVar
 from ...comm.errors import Closed, UsageError
 from ...comm.host.secrecy import close_to_others
 from ...comm.serving.tensor_spec import TensorSpec
+from ...comm.transport.local_socket import connect as connect_local
 from ...comm.transport.local_socket import credentials, runtime_dir
 from ...comm.transport.message_stream import ChannelClosed
 from ..endpoint.messages import MetricsReply, MetricsWish, ProgramMessage, StatusReply, StatusWish
@@ -39,29 +40,33 @@ def connect(name: str) -> OrchestratorClient:
 
     Both are processes of the same user on one host. Raises UsageError where none listens.
     """
-    path = path_of(name)
     close_to_others()  # before there is memory that requests are in
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    sock = _reach(name)
     try:
         sock.settimeout(_PATIENCE)
-        sock.connect(path)
         pid, uid = credentials(sock)
         if uid != os.geteuid():
             raise UsageError(f"the name '{name}' belongs to user {uid}: it is not used.")
         return OrchestratorClient(sock, f"the orchestrator '{name}' (process {pid})")
-    except (FileNotFoundError, ConnectionRefusedError):
-        sock.close()
-        raise UsageError(
-            f"no orchestrator listens under the name '{name}' in {runtime_dir()}: call its "
-            f"listen('{name}') or start `rankmesh serve --name {name}`, as the same user and with "
-            "the same XDG_RUNTIME_DIR."
-        ) from None
     except (ChannelClosed, TimeoutError) as error:
         sock.close()
         raise Closed(f"the orchestrator '{name}' has not answered: {error}.") from error
     except BaseException:
         sock.close()
         raise
+
+
+def _reach(name: str) -> socket.socket:
+    try:
+        return connect_local(path_of(name), _PATIENCE)
+    except (FileNotFoundError, ConnectionRefusedError):
+        raise UsageError(
+            f"no orchestrator listens under the name '{name}' in {runtime_dir()}: call its "
+            f"listen('{name}') or start `rankmesh serve --name {name}`, as the same user and with "
+            "the same XDG_RUNTIME_DIR."
+        ) from None
+    except TimeoutError as error:
+        raise Closed(f"the orchestrator '{name}' has not answered: {error}.") from error
 
 
 class OrchestratorClient(RequestCalls):

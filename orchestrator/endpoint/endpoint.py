@@ -12,7 +12,7 @@ from importlib.metadata import version
 
 from ...comm.errors import UsageError
 from ...comm.request_memory.owned_arena import OwnedArena
-from ...comm.transport.local_socket import credentials, listen, unlink
+from ...comm.transport.local_socket import connect, credentials, listen, unlink
 from ..event_loop.loop import EventLoopThread
 from .connected_program import ConnectedProgram
 from .names import path_of
@@ -48,8 +48,8 @@ class Endpoint:
         listener = listen(path, socket.SOCK_STREAM)
         if listener is None:
             raise UsageError(
-                f"the name '{name}' is taken: process {_owner(path)} of this user listens under "
-                "it. Choose another name, or end that process."
+                f"the name '{name}' is taken: {_owner(path)} of this user listens under it. Choose "
+                "another name, or end that process."
             )
         listener.setblocking(False)
         self._listeners[name] = listener
@@ -110,12 +110,11 @@ class Endpoint:
             program.tell_models()
 
 
-def _owner(path: str) -> int:
-    """The process that listens at `path`, 0 where it has ended meanwhile."""
-    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.connect(path)
-        return credentials(probe)[0]
-    return 0
+def _owner(path: str) -> str:
+    """The process that listens at `path`; without its number where it takes no connection."""
+    with suppress(OSError), connect(path, 0.0) as probe:
+        return f"process {credentials(probe)[0]}"
+    return "a process"
 
 
 def _close_in_child() -> None:
