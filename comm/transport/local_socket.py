@@ -86,7 +86,7 @@ _CREDENTIALS = struct.Struct("3i")
 _BACKLOG = 1024
 _SUFFIX = ".sock"
 _RETRY = 0.01
-_LOCKED = 10.0
+LOCK_PATIENCE = 10.0
 """Seconds in which another process must have made or removed its sockets."""
 
 
@@ -175,13 +175,13 @@ def _locked(path: str) -> Iterator[None]:
     Raises UsageError where another process keeps it locked, which may be stopped.
     """
     folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    deadline = time.monotonic() + _LOCKED
+    deadline = time.monotonic() + LOCK_PATIENCE
     try:
         while not _lock(folder):
             if time.monotonic() > deadline:
                 raise UsageError(
                     f"{os.path.dirname(path)} has been locked by another process for more than "
-                    f"{_LOCKED:g} s: it may be stopped. `fuser {os.path.dirname(path)}` names it."
+                    f"{LOCK_PATIENCE:g} s: it may be stopped. `fuser {os.path.dirname(path)}` names it."
                 )
             time.sleep(_RETRY)
         yield

@@ -29,7 +29,7 @@ from .link_thread import LinkThread
 from .remote_callers import RemoteCallers
 from .remote_models import RemoteModels
 
-_PATIENCE = 10.0
+PATIENCE = 10.0
 """Seconds in which an orchestrator answers the greeting."""
 
 ReplyT = TypeVar("ReplyT", StatusReply, MetricsReply)
@@ -43,7 +43,7 @@ def connect(name: str) -> OrchestratorClient:
     close_to_others()  # before there is memory that requests are in
     sock = _reach(name)
     try:
-        sock.settimeout(_PATIENCE)
+        sock.settimeout(PATIENCE)
         pid, uid = credentials(sock)
         if uid != os.geteuid():
             raise UsageError(f"the name '{name}' belongs to user {uid}: it is not used.")
@@ -58,7 +58,7 @@ def connect(name: str) -> OrchestratorClient:
 
 def _reach(name: str) -> socket.socket:
     try:
-        return connect_local(path_of(name), _PATIENCE)
+        return connect_local(path_of(name), PATIENCE)
     except (FileNotFoundError, ConnectionRefusedError):
         raise UsageError(
             f"no orchestrator listens under the name '{name}' in {runtime_dir()}: call its "

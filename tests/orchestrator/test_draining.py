@@ -86,3 +86,33 @@ def test_a_program_that_is_sent_term_answers_what_it_has_accepted_and_then_ends(
         assert program.stdout.read().split() == ["8", "8", "8"]
         assert program.wait(PATIENCE) == -signal.SIGTERM
     wait_until(lambda: not any(one.is_running() for one in ranks), "the ranks to end")
+
+
+FORKING = """
+import os, signal, sys, time
+import numpy as np
+import rankmesh
+orchestrator = rankmesh.Orchestrator(sys.argv[1])
+x, shape = np.ones(4, np.float32), np.array([4])
+future = orchestrator.submit({"x": x, "rounds": np.array(100_000), "shape": shape})
+says, hears = os.pipe()
+child = os.fork()
+if child == 0:
+    os.write(hears, b"here")
+    while True:
+        time.sleep(0.1)
+os.read(says, 4)
+os.kill(child, signal.SIGTERM)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), *future.result()["y"])
+"""
+
+
+def test_term_ends_a_forked_child_and_drains_nothing(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORKING, moody(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.split() == [str(-signal.SIGTERM), "2.0", "2.0", "2.0", "2.0"]

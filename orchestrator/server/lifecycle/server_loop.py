@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 import threading
 from collections.abc import Callable
@@ -146,10 +147,31 @@ def _start(start: Starts, started: asyncio.Future[Orchestrator]) -> None:
 
 async def serve_until_signal(server: ServerLoop, start: Orchestrator | Starts) -> None:
     """Run a server until TERM or INT, where this is the main thread."""
-    if threading.current_thread() is threading.main_thread():
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, server.stop)
-        if server.reloads:
-            loop.add_signal_handler(signal.SIGHUP, server.reload)
-    await server.run(start)
+    if threading.current_thread() is not threading.main_thread():
+        await server.run(start)
+        return
+    loop = asyncio.get_running_loop()
+    _handled.update({signal.SIGTERM: server.stop, signal.SIGINT: server.stop})
+    if server.reloads:
+        _handled[signal.SIGHUP] = server.reload
+    try:
+        for number, act in _handled.items():
+            loop.add_signal_handler(number, act)
+        await server.run(start)
+    finally:
+        _handled.clear()
+
+
+_handled: dict[signal.Signals, Callable[[], None]] = {}
+
+
+def _leave_to_the_parent() -> None:
+    """Let signals end a forked child: the loop's handlers there would wake the parent alone."""
+    if _handled:
+        signal.set_wakeup_fd(-1)
+    for number in _handled:
+        default = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+        signal.signal(number, default)
+
+
+os.register_at_fork(after_in_child=_leave_to_the_parent)

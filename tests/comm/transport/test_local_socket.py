@@ -80,7 +80,7 @@ def test_connecting_to_a_stuck_listener_ends(opened: ExitStack) -> None:
 
 def test_stuck_orchestrator_is_named(opened: ExitStack, monkeypatch: pytest.MonkeyPatch) -> None:
     stuck(opened, path_of("name"))
-    monkeypatch.setattr("rankmesh.orchestrator.connected.client._PATIENCE", 0.05)
+    monkeypatch.setattr("rankmesh.orchestrator.connected.client.PATIENCE", 0.05)
     error = in_time(lambda: rankmesh.connect("name"))
     assert isinstance(error, rankmesh.Closed) and "'name' has not answered" in str(error)
 
@@ -108,7 +108,7 @@ def test_listener_behind_a_full_backlog_is_waited_for(opened: ExitStack) -> None
 def test_lock_that_is_not_given_back_ends_in_an_error(
     opened: ExitStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local_socket, "_LOCKED", 0.05)
+    monkeypatch.setattr(local_socket, "LOCK_PATIENCE", 0.05)
     path = socket_path("key")
     folder = os.open(os.path.dirname(path), os.O_RDONLY)
     opened.callback(os.close, folder)

@@ -55,3 +55,43 @@ def test_what_cannot_start_is_told(tmp_path: Path) -> None:
         taken = serve(str(tmp_path / "missing.onnx"), "--port", port)
     assert taken.returncode == 2 and f"port {port} of 127.0.0.1" in taken.stderr
     assert "Traceback" not in taken.stderr
+
+
+FORKING = """
+import os, signal, sys, threading, time, urllib.request
+import rankmesh
+
+
+def fork(port: int) -> None:
+    says, hears = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(hears, b"here")
+        while True:
+            time.sleep(0.1)
+    os.read(says, 4)
+    os.kill(child, signal.SIGTERM)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/v2/health/ready") as answer:
+        print(answer.status)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def listening(port: int) -> None:
+    threading.Thread(target=fork, args=[port], daemon=True).start()
+
+
+with rankmesh.Orchestrator(sys.argv[1]) as orchestrator:
+    rankmesh.serve(orchestrator, port=0, on_listening=listening)
+"""
+
+
+def test_term_of_a_forked_child_is_not_the_servers(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORKING, echo(tmp_path, 4)],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert done.stdout.split() == [str(-signal.SIGTERM), "200"]
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False)
