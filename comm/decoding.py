@@ -35,21 +35,23 @@ def guarded(
     return decoded
 
 
+def decode_sent(data: Data, kind: type[T], sender: str) -> T:
+    """Decode one message; RankFailed names the `sender` of what is another kind of message."""
+    try:
+        return guarded(msgspec.msgpack.Decoder(kind))(data)
+    except msgspec.DecodeError as error:
+        raise RankFailed(
+            f"{sender} sent what is no {kind.__name__} ({error}): install the same version of "
+            "rankmesh everywhere."
+        ) from error
+
+
 def decode_payloads(payloads: Iterable[bytes], kind: type[T]) -> list[T]:
     """Decode the payloads of an exchange, in rank order.
 
     RankFailed names a rank that sent another kind of message.
     """
-    decode, found = guarded(msgspec.msgpack.Decoder(kind)), []
-    for rank, payload in enumerate(payloads):
-        try:
-            found.append(decode(payload))
-        except msgspec.DecodeError as error:
-            raise RankFailed(
-                f"rank {rank} sent to the others what is no {kind.__name__} ({error}): install the "
-                "same version of rankmesh for all ranks."
-            ) from error
-    return found
+    return [decode_sent(one, kind, f"rank {rank}") for rank, one in enumerate(payloads)]
 
 
 def _reason(error: Exception) -> str:

@@ -7,6 +7,7 @@ import select
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
@@ -14,13 +15,16 @@ from ..decoding import decode_payloads
 from .arena import Arena
 from .progress import Progress, Stage
 
+_LARGEST = 1 << 22
+"""The largest process id that Linux gives."""
+
 
 class HostPeer(msgspec.Struct, frozen=True):
     """The host of a rank: the machine's boot id, the inode of its arena, and its process id."""
 
     boot: str
     arena: int
-    process: int
+    process: Annotated[int, msgspec.Meta(gt=0, le=_LARGEST)]
 
 
 def meet_host_peers(exchange: Callable[[bytes], list[bytes]], arena: Arena) -> dict[int, int]:

@@ -57,7 +57,7 @@ class SliceAnswer(msgspec.Struct, frozen=True):
 
 
 REQUEST_DECODER = guarded(msgspec.json.Decoder(SliceRequest))
-read_answer = guarded(msgspec.json.Decoder(SliceAnswer))
+_read_answer = guarded(msgspec.json.Decoder(SliceAnswer))
 
 
 class SlicedModel:
@@ -151,7 +151,7 @@ def _whole(model: str) -> str:
 def _asked(request: SliceRequest) -> SliceAnswer:
     child = run_child(_MODULE, request)
     try:
-        return checked(read_answer(child.data))
+        return checked(_read_answer(child.data))
     except msgspec.DecodeError as error:
         run_child(_MODULE, msgspec.structs.replace(request, sweep=True))
         raise errors.ModelError(
@@ -163,8 +163,7 @@ def _asked(request: SliceRequest) -> SliceAnswer:
 def checked(answer: SliceAnswer) -> SliceAnswer:
     """An answer, unless it is an error, which is raised."""
     if answer.error:
-        kind = getattr(errors, answer.error, errors.ModelError)
-        raise kind(answer.text)
+        raise errors.error_named(answer.error, answer.text)
     return answer
 
 

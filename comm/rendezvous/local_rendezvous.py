@@ -10,7 +10,7 @@ import time
 from ..errors import RankFailed, UsageError, error_named
 from ..job.rank import Rank
 from ..job_memory.arena import Arena
-from ..job_memory.host_peers import watch_processes
+from ..job_memory.host_peers import meet_host_peers, watch_processes
 from ..transport.channel import Channel
 from ..transport.local_socket import connect, credentials, listen, remove_stale, socket_path
 from ..transport.message_stream import ChannelClosed, ChannelSilent
@@ -36,8 +36,8 @@ def meet_locally(rank: Rank, key: str, timeout: float) -> ChannelRendezvous:
     rendezvous = ChannelRendezvous(
         rank, channel, arena, timeout, f"{server}, which brings the ranks together,"
     )
-    pids = [int(payload) for payload in rendezvous.exchange(str(os.getpid()).encode())]
-    watch_processes({r: pid for r, pid in enumerate(pids) if r != rank.rank}, arena)
+    pids = meet_host_peers(rendezvous.exchange, arena)
+    watch_processes({r: pid for r, pid in pids.items() if r != rank.rank}, arena)
     return rendezvous
 
 

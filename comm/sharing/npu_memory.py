@@ -7,18 +7,22 @@ its own multiprocessing does: https://gitcode.com/Ascend/pytorch, torch_npu/mult
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from ..arrays import Array
+from ..decoding import guarded
 from ..errors import OutOfMemory, UsageError
 from ..host.secrecy import close_to_others
 from .device_memory import Ticket
 
 _Handle = tuple[bytes, int, int, bytes, int, bytes, bool]
 """The parts of a storage that torch_npu shares, behind the number of its device."""
+
+_PARTS: Callable[[bytes], _Handle] = guarded(msgspec.msgpack.Decoder(_Handle))
 _VISIBLE = "ASCEND_RT_VISIBLE_DEVICES"
 
 
@@ -108,7 +112,7 @@ class NpuDevice:
         import torch
 
         try:
-            parts = msgspec.msgpack.decode(ticket.handle, type=_Handle)
+            parts = _PARTS(ticket.handle)
         except msgspec.DecodeError as error:
             raise UsageError(
                 f"the owner of the weights handed over no memory of an NPU ({error}): run both "

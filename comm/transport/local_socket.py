@@ -174,24 +174,25 @@ def _locked(path: str) -> Iterator[None]:
 
     Raises UsageError where another process keeps it locked, which may be stopped.
     """
-    folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    folder = os.path.dirname(path)
+    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     deadline = time.monotonic() + LOCK_PATIENCE
     try:
-        while not _lock(folder):
+        while not _lock(lock):
             if time.monotonic() > deadline:
                 raise UsageError(
-                    f"{os.path.dirname(path)} has been locked by another process for more than "
-                    f"{LOCK_PATIENCE:g} s: it may be stopped. `fuser {os.path.dirname(path)}` names it."
+                    f"{folder} has been locked by another process for more than "
+                    f"{LOCK_PATIENCE:g} s: it may be stopped. `fuser {folder}` names it."
                 )
             time.sleep(_RETRY)
         yield
     finally:
-        os.close(folder)
+        os.close(lock)
 
 
-def _lock(folder: int) -> bool:
+def _lock(lock: int) -> bool:
     try:
-        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

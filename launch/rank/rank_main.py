@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from ...comm.decoding import decode_sent
 from ...comm.errors import RankmeshError, error_parts
 from ...comm.job_memory.arena import Arena
 from ...comm.loggers import log_as_rank
@@ -40,7 +41,7 @@ def _answer(start: Start, channel: Channel, arena_fd: int) -> Message:
             from .run_rank import run_rank
 
         arena = Arena.attach(arena_fd, start.rank.rank)
-        job = msgspec.msgpack.decode(start.job, type=RunJob)
+        job = decode_sent(start.job, RunJob, "the launcher")
         if start.rank.local_size < start.rank.world_size:
             return Finished(_run_with_other_hosts(start, job, channel, arena))
         rendezvous = ChannelRendezvous(start.rank, channel, arena, start.timeout)

@@ -9,6 +9,7 @@ import msgspec
 
 from ...comm.agents.messages import FromAgent, StartRank, ToAgent
 from ...comm.agents.weight_messages import AskRank, DropWeights, PutWeight, WeightLacking
+from ...comm.decoding import decode_sent
 from ...comm.errors import OutOfMemory
 from ...comm.request_memory.owned_arena import OwnedArena, Region
 from ...comm.serving.orders import ServeJob
@@ -68,7 +69,7 @@ class HostedWeights:
 
     def job(self, message: StartRank) -> ServeJob:
         """A job with the places of its weights on this host. Raises OutOfMemory as `request`."""
-        job = msgspec.msgpack.decode(message.job, type=ServeJob)
+        job = decode_sent(message.job, ServeJob, "the orchestrator")
         stage = None if job.stage is None else self._placed(job.stage, message.keys)
         return msgspec.structs.replace(job, stage=stage)
 

@@ -12,7 +12,9 @@ from onnx import TensorProto
 
 from rankmesh.comm.agents import messages as agents
 from rankmesh.comm.agents import order_messages, weight_messages
+from rankmesh.comm.collectives.hierarchical.host_parts import Members
 from rankmesh.comm.collectives.registry import ON_ONE_HOST
+from rankmesh.comm.collectives.shared_memory.stage_tensors import MappedOffers, StageOffer
 from rankmesh.comm.decoding import decode_payloads
 from rankmesh.comm.errors import RankFailed
 from rankmesh.comm.host.stamp import Stamp
@@ -20,15 +22,19 @@ from rankmesh.comm.job.placement import RankSpec
 from rankmesh.comm.job.rank import Rank
 from rankmesh.comm.job_memory.host_peers import HostPeer
 from rankmesh.comm.job_memory.progress import ProgressSnapshot, Stage
+from rankmesh.comm.processes.sliced_model import SliceAnswer
 from rankmesh.comm.serving import orders, weights
 from rankmesh.comm.serving.tensor_spec import TensorSpec
 from rankmesh.comm.sharing import messages as sharing
+from rankmesh.comm.sharing.device_memory import Ticket
+from rankmesh.comm.sharing.memory_offer import OfferedMemory
 from rankmesh.comm.sharing.messages import NONCE_BYTES, PROOF_BYTES
 from rankmesh.comm.transfer import messages as transfer
 from rankmesh.comm.transfer import model_files
 from rankmesh.comm.transport import messages
 from rankmesh.comm.transport.stream_invitation import StreamInvitation
-from rankmesh.launch.rank.job import OutputReport, RankReport
+from rankmesh.launch.rank.default_inputs import FoundShapes
+from rankmesh.launch.rank.job import OutputReport, RankReport, RunJob
 from rankmesh.launch.rank.run_rank import Saved
 from rankmesh.orchestrator.endpoint import messages as endpoint
 from rankmesh.orchestrator.replica.rank_status import Status
@@ -37,15 +43,23 @@ from rankmesh.orchestrator.server.frontend.settings import ServerSettings
 from rankmesh.orchestrator.server.observation.activity import ServerActivity
 from rankmesh.orchestrator.server.processes import messages as processes
 from rankmesh.worker.cache import identity, manifest
+from rankmesh.worker.image_layout.layout_offer import LayoutOffer
+from rankmesh.worker.partition.equal_shards import Origins
 from rankmesh.worker.partition.fingerprint import Fingerprint
 from rankmesh.worker.partition.plan import Plan, StateVariable, decode_plan, encode_plan
+from rankmesh.worker.runtime.program_spec import ProgramSpec
 from rankmesh.worker.session.hardware import CoreSet
+from rankmesh.worker.slicing.planning.host_costs import COSTS_DECODER, CostsFile
 from rankmesh.worker.weights import weight_file
 
 Decode = Callable[[bytes], object]
 encode = msgspec.msgpack.encode
 _WEIGHT = weights.WeightTensor("w", "float32", (2, 3), 64, 1)
 _SPEC = TensorSpec("ids", "int64", (1, -1))
+_SERVE_JOB = orders.ServeJob(
+    "m.onnx", 1, "cpu", None, 1, True, True, 3, 4, 5, [6], 7, [0], function=None
+)
+_RUN_JOB = RunJob(ProgramSpec("m.onnx"), 1, None, None, None, None, None, None, 1)
 _OUTPUT = OutputReport("o", True, "float32", (2,), 8, 2, ("1", "2"), True, 0.0, 0.0, "")
 
 
@@ -264,6 +278,17 @@ DECODERS: dict[str, tuple[Decode, list[bytes]]] = {
     "HostPeer": (_payloads(HostPeer), [encode(HostPeer("boot", 5, 6))]),
     "CoreSet": (_payloads(CoreSet), [encode(CoreSet("host", (0, 1)))]),
     "Fingerprint": (_payloads(Fingerprint), [encode(Fingerprint(0, "m", ("x",), ()))]),
+    "Members": (_payloads(Members), [encode([0, 2])]),
+    "Origins": (_payloads(Origins), [encode(Origins(()))]),
+    "FoundShapes": (_payloads(FoundShapes), [encode(FoundShapes({"x": (1, 2)}, ("note",)))]),
+    "LayoutOffer": (_payloads(LayoutOffer), [encode(LayoutOffer())]),
+    "StageOffer": (_payloads(StageOffer), [encode(StageOffer(5, OfferedMemory(5, 6, "gpu")))]),
+    "MappedOffers": (_payloads(MappedOffers), [encode(MappedOffers((0, 1)))]),
+    "SliceAnswer": (_payloads(SliceAnswer), [encode(SliceAnswer())]),
+    "ServeJob": (_payloads(orders.ServeJob), [encode(_SERVE_JOB)]),
+    "RunJob": (_payloads(RunJob), [encode(_RUN_JOB)]),
+    "costs": (COSTS_DECODER, [msgspec.json.encode(CostsFile("p", {}))]),
+    "ticket": (_payloads(Ticket), [encode(Ticket("npu", 8, b"parts"))]),
     "Saved": (_payloads(Saved), [encode(Saved(True, "digest"))]),
     "RankReport": (
         _payloads(RankReport),

@@ -13,6 +13,7 @@ import weakref
 
 import msgspec
 
+from ...comm.decoding import decode_payloads, decode_sent
 from ...comm.errors import ModelError, RankmeshError, UsageError
 from ...comm.processes.sliced_model import (
     SliceAnswer,
@@ -20,7 +21,6 @@ from ...comm.processes.sliced_model import (
     SliceRequest,
     checked,
     one_replica,
-    read_answer,
     slice_in_child,
 )
 from ...comm.rendezvous.rendezvous import Rendezvous
@@ -63,7 +63,7 @@ def shards_of(
     answer = b""
     while not answer:
         answer = rendezvous.exchange(made.answer() if made else b"")[0]
-    found = checked(read_answer(answer))
+    found = checked(decode_sent(answer, SliceAnswer, "rank 0"))
     _require_everywhere(os.path.dirname(found.pattern), path, rendezvous)
     if made is None:
         weakref.finalize(user, SlicedModel(found).close)
@@ -76,7 +76,8 @@ def shards_of(
 def _require_everywhere(folder: str, path: str, rendezvous: Rendezvous) -> None:
     """Raise ModelError on all ranks where the host of one does not see the shards."""
     host = "" if os.path.isdir(folder) else socket.gethostname()
-    lacking = sorted({one.decode() for one in rendezvous.exchange(host.encode()) if one})
+    hosts = decode_payloads(rendezvous.exchange(msgspec.msgpack.encode(host)), str)
+    lacking = sorted({one for one in hosts if one})
     if lacking:
         raise ModelError(
             f"{path}: rank 0 has put its shards into {folder}, which {', '.join(lacking)} does not "
@@ -96,7 +97,7 @@ class _Slicing:
     def answer(self) -> bytes:
         """The answer for all ranks; empty while there is none."""
         try:
-            return msgspec.json.encode(self._answers.get(timeout=_ROUND))
+            return msgspec.msgpack.encode(self._answers.get(timeout=_ROUND))
         except queue.Empty:
             return b""
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from ...decoding import decode_payloads
 from ...errors import RankFailed
 
 Members = tuple[int, ...]
@@ -53,11 +54,11 @@ def meet_hosts(
     Raises RankFailed where what the ranks say does not fit together.
     """
     said = exchange(msgspec.msgpack.encode(sorted(local)))
-    parts = [msgspec.msgpack.decode(one, type=Members) for one in said]
+    parts = decode_payloads(said, Members)
     hosts = tuple(sorted(set(parts)))
     if sorted(rank for host in hosts for rank in host) != list(range(len(parts))):
         raise RankFailed(
-            f"the ranks do not agree on which of them share a host: they say {parts}. Start all "
-            "of them anew, with one launcher on each host."
+            f"the ranks do not agree on which of them share a host: they say {parts!s:.300}. Start "
+            "all of them anew, with one launcher on each host."
         )
     return hosts

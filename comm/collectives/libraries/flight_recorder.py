@@ -12,6 +12,8 @@ from collections.abc import Callable
 import msgspec
 import torch
 
+from ...decoding import guarded
+
 _SIZE, _OLDER = "TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE"
 """The variables with the length of the ring, 0 by default; torch 2.9 and later warn of the older
 one."""
@@ -57,6 +59,9 @@ class Recording(msgspec.Struct, frozen=True):
         return [one for one in self.entries if not one.retired]
 
 
+_decode = guarded(msgspec.json.Decoder(Recording))
+
+
 def record_collectives() -> None:
     """Have torch keep the collectives of process groups that are made from now on."""
     if _OLDER in os.environ:  # a user's choice
@@ -81,7 +86,7 @@ def unfinished_collectives(backend: str) -> str:
 def described(recording: bytes) -> str:
     """The collectives without an end in a dump of torch (JSON), in words."""
     try:
-        found = msgspec.json.decode(recording, type=Recording).unfinished
+        found = _decode(recording).unfinished
     except msgspec.DecodeError:  # of a version of torch that writes it otherwise
         return ""
     more = f"; and {len(found) - _TOLD} more" if len(found) > _TOLD else ""

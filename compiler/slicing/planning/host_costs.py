@@ -11,6 +11,7 @@ from typing import Annotated, NamedTuple
 
 import msgspec
 
+from ....comm.decoding import guarded
 from ....comm.host.own_folder import cache_home
 from .costs import HostCosts
 
@@ -89,11 +90,14 @@ def keep_costs(found: Mapping[int, HostCosts]) -> str:
     return path
 
 
+COSTS_DECODER = guarded(msgspec.json.Decoder(CostsFile))
+
+
 def _read() -> CostsFile | None:
     """The file, if there is one, it is sound, and it is of this host's processor."""
     try:
         with open(costs_path(), "rb") as file:
-            stored = msgspec.json.decode(file.read(1 << 20), type=CostsFile)
+            stored = COSTS_DECODER(file.read(1 << 20))
     except (OSError, msgspec.DecodeError):
         return None
     return stored if stored.processor == processor() else None

@@ -51,7 +51,7 @@ def test_every_decoder_survives_every_packet(name: str) -> None:
         decode(message)
         if 0x80 <= message[0] < 0x8F:
             survives(decode, unknown_field(message, NESTED))
-    for _ in range(20_000):
+    for _ in range(5_000):
         survives(decode, packet(random, messages))
 
 
@@ -66,7 +66,7 @@ def test_rank_whose_payload_is_none_is_named() -> None:
     good = msgspec.msgpack.encode(HostPeer("boot", 1, 2))
     with pytest.raises(
         RankFailed,
-        match="^rank 1 sent to the others what is no HostPeer .*: install the same version",
+        match="^rank 1 sent what is no HostPeer .*: install the same version",
     ):
         decode_payloads([good, unknown_field(good, NESTED)], HostPeer)
 
