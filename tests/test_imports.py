@@ -45,12 +45,11 @@ ONLY_IN = {
 }
 JSON_OF_USERS = {
     "launch/bench/report.py",
-    "launch/bench/targets/rest_messages.py",
     "launch/bench/targets/rest_target.py",
     "orchestrator/server/rest/infer_request.py",
     "orchestrator/server/rest/json_tensors.py",
     "rank_tables/readers.py",
-    "worker/slicing/placement/plan_file.py",
+    "compiler/slicing/placement/plan_file.py",
     "worker/weights/updates/files.py",
 }
 """Readers of files and of requests by HTTP, which have errors of their own."""

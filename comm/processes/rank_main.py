@@ -11,11 +11,11 @@ import threading
 from collections.abc import Callable
 from typing import NoReturn
 
-from ..errors import UsageError
+from ..errors import RankFailed, UsageError
 from ..job.environment import inherited_fds
 from ..transport.channel import Channel
 from ..transport.message_stream import ChannelClosed
-from ..transport.messages import Start
+from ..transport.messages import Failed, Start
 
 _libc = ctypes.CDLL(None)  # loaded before any fork
 Work = Callable[[Start, Channel, int, list[int]], int]
@@ -52,6 +52,9 @@ def _status(module: str, starter: str, work: Work) -> int:
         start, came = channel.receive_with_fds()
         return work(start, channel, fds[1], came) if isinstance(start, Start) else 1
     except ChannelClosed:
+        return 1
+    except RankFailed as error:  # the job cannot be read
+        channel.send(Failed("RankFailed", str(error)))
         return 1
 
 

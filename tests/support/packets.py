@@ -33,6 +33,7 @@ from rankmesh.comm.transfer import messages as transfer
 from rankmesh.comm.transfer import model_files
 from rankmesh.comm.transport import messages
 from rankmesh.comm.transport.stream_invitation import StreamInvitation
+from rankmesh.compiler.slicing.planning.host_costs import COSTS_DECODER, CostsFile
 from rankmesh.launch.rank.default_inputs import FoundShapes
 from rankmesh.launch.rank.job import OutputReport, RankReport, RunJob
 from rankmesh.launch.rank.run_rank import Saved
@@ -49,7 +50,6 @@ from rankmesh.worker.partition.fingerprint import Fingerprint
 from rankmesh.worker.partition.plan import Plan, StateVariable, decode_plan, encode_plan
 from rankmesh.worker.runtime.program_spec import ProgramSpec
 from rankmesh.worker.session.hardware import CoreSet
-from rankmesh.worker.slicing.planning.host_costs import COSTS_DECODER, CostsFile
 from rankmesh.worker.weights import weight_file
 
 Decode = Callable[[bytes], object]

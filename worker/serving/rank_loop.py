@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ...comm.decoding import decode_sent
-from ...comm.errors import RankFailed, RankmeshError, error_parts
+from ...comm.errors import RankmeshError, error_parts
 from ...comm.host.resources import memory_limit
 from ...comm.job_memory.arena import Arena
 from ...comm.job_memory.exit_flag import hold_exit_flag
@@ -51,13 +51,8 @@ if TYPE_CHECKING:
 
 
 def serve(start: Start, channel: Channel, arena_fd: int, fds: list[int]) -> int:
-    """Prepare and serve; the exit status is 0 when told to stop, 1 when the model cannot be
-    served."""
-    try:
-        job = decode_sent(start.job, ServeJob, "the orchestrator").received(*fds)
-    except RankFailed as error:
-        channel.send(Failed("RankFailed", str(error)))
-        return 1
+    """Prepare and serve; the exit status is 0 when told to stop, 1 when the model cannot be run."""
+    job = decode_sent(start.job, ServeJob, "the orchestrator").received(*fds)
     set_parent_death_signal(job.parent)
     write_levels()
     for fd in job.inherited:
