@@ -51,6 +51,10 @@ class UnsupportedCall(RankmeshError):
     """A call of the protocol that this server does not offer, or that is switched off."""
 
 
+class TooLong(RankmeshError):
+    """A body or message has more bytes than its limit once it is inflated."""
+
+
 class UnknownRegion(RankmeshError):
     """A request names a region of shared memory that is not registered."""
 
@@ -117,6 +121,7 @@ _CODES: dict[type[BaseException], tuple[int, GrpcCode, int | None]] = {
     # The request is wrong: it never ran.
     InputError: (400, GrpcCode.INVALID_ARGUMENT, None),
     UsageError: (400, GrpcCode.INVALID_ARGUMENT, None),
+    TooLong: (413, GrpcCode.RESOURCE_EXHAUSTED, None),
     UnknownModel: (404, GrpcCode.NOT_FOUND, None),
     UnknownRegion: (404, GrpcCode.NOT_FOUND, None),
     KnownRegion: (409, GrpcCode.ALREADY_EXISTS, None),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 
+from .faults import TooLong
 from .steps import Steps
 
 _EITHER = 32 + zlib.MAX_WBITS  # gzip or zlib, as the first bytes say
@@ -15,11 +16,14 @@ _GIVEN = 1 << 20
 """Bytes that come out of them at a time."""
 
 
-class TooLong(Exception):
-    """A body that has more bytes than its limit when it is inflated."""
+_LEAST = 1 << 24
 
-    def __init__(self, limit: int) -> None:
-        super().__init__(f"the inflated body has more than {limit} bytes: send less at once.")
+
+def decoded_bytes(limit: int) -> int:
+    """How many bytes a message may have that is inflated or in JSON, where one that is used as it
+    comes may have `limit`: the server has it in memory of its own.
+    """
+    return min(limit, max(limit >> 3, _LEAST))
 
 
 def inflate(data: bytes, limit: int) -> Steps[bytes]:
@@ -35,7 +39,7 @@ def inflate(data: bytes, limit: int) -> Steps[bytes]:
                 stream = zlib.decompressobj(_EITHER)
             found += stream.decompress(piece, _GIVEN)
             if len(found) > limit:
-                raise TooLong(limit)
+                raise TooLong(f"inflated, it has more than {limit} bytes: send less at once.")
             piece = stream.unused_data if stream.eof else stream.unconsumed_tail
             yield
     found += stream.flush(_TAKEN)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -31,6 +31,11 @@ def finished(steps: Steps[T]) -> T:
             return end.value  # type: ignore[no-any-return]
 
 
+def _one_step(work: Callable[[], T]) -> Steps[T]:
+    yield
+    return work()
+
+
 class StepThreads:
     """Threads of one server that take steps. They give up all work at its end."""
 
@@ -50,6 +55,10 @@ class StepThreads:
             return await loop.run_in_executor(self._threads, self._take, steps, given_up)
         finally:
             given_up.set()
+
+    async def call(self, work: Callable[[], T]) -> T:
+        """The result of bounded work that gives other threads a turn."""
+        return await self.run(_one_step(work))
 
     def close(self) -> None:
         """Give up all work."""

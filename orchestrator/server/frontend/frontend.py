@@ -6,7 +6,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -124,9 +124,12 @@ class Frontend:
         """Counts of both protocols."""
         connections, grpc = self._connections, self._grpc
         assert connections is not None  # nothing asks before it listens
+        most = self._settings.limits.connections
+        found = ServerActivity(len(connections), connections.responses, limits={"http": most})
         if grpc is None:
-            return ServerActivity(len(connections), connections.responses)
-        return ServerActivity(len(connections), connections.responses, grpc.streams, grpc.answers)
+            return found
+        both = {"http": most, "grpc": most}
+        return replace(found, streams=grpc.streams, answers=grpc.answers, limits=both)
 
     async def drain(self) -> None:
         """Take no more connections, and answer what was accepted."""
@@ -208,6 +211,8 @@ class Frontend:
             settings.grpc_port,
             limits.body_bytes,
             limits.connections,
+            handshake_seconds=limits.header_seconds,
+            idle_seconds=limits.idle_seconds,
             shared=self._forwarder is not None,
         )
         self._grpc = GrpcServer(

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from ....comm.errors import InputError
 from .calls import parsed
+from .message_bounds import require_few, require_light, varint
 from .protocol.inference import ModelInferRequest, ModelInferResponse
 
 _DELIMITED = 2
@@ -30,6 +31,11 @@ class DecodedRequest(NamedTuple):
     raw: Sequence[memoryview | bytes]
     starts: Sequence[int]
 
+    @property
+    def decoded(self) -> int:
+        """How many of its bytes are decoded, and not used in place."""
+        return len(self.body) - sum(map(len, self.raw))
+
     def around(self) -> list[tuple[int, bytes]]:
         """The bytes around the raw contents that are in place: where each part begins, and it."""
         parts = []
@@ -46,6 +52,7 @@ def decoded(body: bytes) -> DecodedRequest:
     """A request, its raw contents in place where that can be. Raises InputError."""
     try:
         head, tensors, starts = _split(body)
+        require_light(head)
     except IndexError:
         raise InputError(f"got {len(body)} bytes that are no ModelInferRequest.") from None
     message = parsed(ModelInferRequest, head)
@@ -86,11 +93,14 @@ def _split(body: bytes) -> tuple[bytes, list[memoryview], list[int]]:
     tensors: list[memoryview] = []
     starts: list[int] = []
     at = begin = 0
+    count = 0
     while at < len(body):
         tag, start = body[at], at
+        count += 1
+        require_few(count)
         if tag >= _MORE or tag & 7 != _DELIMITED:
             return body, [], []
-        length, at = _varint(body, at + 1)
+        length, at = varint(body, at + 1)
         at += length
         if at > len(body):
             raise IndexError
@@ -101,22 +111,6 @@ def _split(body: bytes) -> tuple[bytes, list[memoryview], list[int]]:
             begin = at
     kept.append(view[begin:])
     return b"".join(kept), tensors, starts
-
-
-def _varint(body: bytes, at: int) -> tuple[int, int]:
-    """A number of variable length, and where it ends; IndexError where it does not."""
-    value = body[at]
-    if value < _MORE:
-        return value, at + 1
-    value, shift = value - _MORE, 7
-    while True:
-        at += 1
-        value += (body[at] & 0x7F) << shift
-        if body[at] < _MORE:
-            return value, at + 1
-        shift += 7
-        if shift > 63:
-            raise IndexError
 
 
 def _length(value: int) -> bytes:

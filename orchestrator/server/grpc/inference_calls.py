@@ -15,6 +15,7 @@ from ..server_state import ServerState
 from ..shared_memory.client_regions import ClientRegions
 from ..shared_memory.forwarded_regions import InRegion
 from ..shared_memory.transfers import with_shared_inputs, write_outputs
+from ..steps import PART
 from .calls import CallContext, CallHandler, known_fault, refuse
 from .infer_request import inference_request, shared_inputs
 from .infer_response import OutputWishes, response
@@ -134,7 +135,9 @@ class InferenceCalls:
         model = service.catalog.find(message.model_name, message.model_version)
         wishes = OutputWishes(message, self._regions)
         shared = shared_inputs(model, message, self._regions)
-        request = inference_request(model, message, raw, shared)
+        decoding = partial(inference_request, model, message, raw, shared)
+        much = given.decoded > PART or model.has_strings and len(body) > PART
+        request = await self._state.threads.call(decoding) if much else decoding()
         called = replace(
             request,
             id=request.id or _named(),

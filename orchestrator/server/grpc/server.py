@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from ....comm.errors import UsageError
 from ..access.gate import Gate
 from ..forwarding.forwarder import Forwarder
+from ..inflation import decoded_bytes
 from ..observation.request_observer import RequestObserver
 from ..server_state import ServerState
 from ..shared_memory.client_regions import ClientRegions
@@ -16,6 +17,7 @@ from .forwarded_calls import forwarded
 from .guarded_calls import guarded
 from .health_calls import HealthCalls
 from .inference_calls import InferenceCalls
+from .inflated_calls import inflating
 from .model_calls import ModelCalls
 from .observed_calls import observed
 from .reflection_calls import ReflectionCalls
@@ -51,6 +53,7 @@ class GrpcServer:
 
         With a `forwarder` only requests to models are answered here.
         """
+        self._threads = state.threads
         self._gate = gate
         self._observer = observer
         self._settings = settings
@@ -109,13 +112,9 @@ class GrpcServer:
         await self._server.stop(None)
 
     def _add(self, service: str, handlers: dict[str, CallHandler]) -> None:
-        self._server.add_generic_rpc_handlers(
-            (
-                ServiceHandlers(
-                    service, observed(self._observer, service, guarded(self._gate, handlers))
-                ),
-            )
-        )
+        plain = inflating(self._threads, decoded_bytes(self._settings.message_bytes), handlers)
+        found = observed(self._observer, service, guarded(self._gate, plain))
+        self._server.add_generic_rpc_handlers((ServiceHandlers(service, found),))
 
 
 def unary_handlers(

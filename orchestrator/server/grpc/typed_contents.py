@@ -25,6 +25,7 @@ _FIELDS = {
     "FP64": "fp64_contents",
     BYTES: "bytes_contents",
 }
+_PART = 1 << 14
 _WIDE = {"int_contents": np.int32, "uint_contents": np.uint32}
 
 
@@ -47,8 +48,10 @@ def typed_array(
         )
     if tensor.strings:
         return strings_of(list(elements)).reshape(shape)
-    wide = np.array(elements, _WIDE.get(field, tensor.dtype)).reshape(shape)
-    return _narrowed(tensor, wide)
+    wide: Array = np.empty(count, _WIDE.get(field, tensor.dtype))
+    for at in range(0, count, _PART):  # so that other threads have a turn
+        wide[at : at + _PART] = elements[at : at + _PART]
+    return _narrowed(tensor, wide.reshape(shape))
 
 
 def _narrowed(tensor: TensorDescription, wide: Array) -> Array:

@@ -23,6 +23,9 @@ class ServerActivity:
     answers: Mapping[str, int] = field(default_factory=dict)
     """Inference requests of gRPC by the status of their answers."""
 
+    limits: Mapping[str, int] = field(default_factory=dict)
+    """How many connections may be open at a time, by protocol."""
+
     processes: int = 1
     """Processes that answer clients."""
 
@@ -36,6 +39,7 @@ class ServerActivity:
             Counter(self.responses) + Counter(other.responses),
             self.streams + other.streams,
             Counter(self.answers) + Counter(other.answers),
+            Counter(self.limits) + Counter(other.limits),
         )
 
     def ended(self) -> ServerActivity:

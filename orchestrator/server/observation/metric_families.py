@@ -171,6 +171,12 @@ GAUGES = (
         lambda seen: [((), seen.activity.connections)],
     ),
     Family(
+        "connections_limit",
+        "Connections that may be open at a time, by protocol.",
+        ("protocol",),
+        lambda seen: [((protocol,), most) for protocol, most in seen.activity.limits.items()],
+    ),
+    Family(
         "grpc_streams",
         "Open streams of inference requests.",
         (),

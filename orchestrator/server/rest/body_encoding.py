@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 
 from ..http.exchange import BadRequest
-from ..inflation import TooLong, inflate
+from ..inflation import inflate
 from ..steps import StepThreads
 
 PLAIN = ("", "identity")
@@ -14,7 +14,7 @@ PLAIN = ("", "identity")
 async def inflated(data: bytes, encoding: str, limit: int, threads: StepThreads) -> bytes:
     """A body as it was before its content encoding.
 
-    Raises BadRequest for another encoding, for damaged data, and beyond `limit` bytes.
+    Raises BadRequest for another encoding and for damaged data, TooLong beyond `limit` bytes.
     """
     if encoding in PLAIN:
         return data
@@ -24,5 +24,3 @@ async def inflated(data: bytes, encoding: str, limit: int, threads: StepThreads)
         return await threads.run(inflate(data, limit))
     except zlib.error as error:
         raise BadRequest(400, f"the body is no {encoding}: {error}.") from None
-    except TooLong as error:
-        raise BadRequest(413, str(error)) from None

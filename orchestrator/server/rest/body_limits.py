@@ -6,21 +6,13 @@ from math import prod
 
 from ..catalog import ModelDescription, TensorDescription
 from ..http.exchange import BadRequest, BodyStream
+from ..inflation import decoded_bytes
 
 MOST_BESIDE = 1 << 20
 """Bytes of a document beside the elements of its tensors."""
 
 _ELEMENT_BYTES = 128
 """Of an element in JSON, with its indentation and the brackets of its lists."""
-
-_LEAST = 1 << 24
-
-
-def decoded_bytes(limit: int) -> int:
-    """How many bytes a body may have that is inflated or in JSON, where one that is received in
-    place may have `limit`: the server holds it beside the memory of the ranks.
-    """
-    return min(limit, max(limit >> 3, _LEAST))
 
 
 def most_inflated(model: ModelDescription, limit: int) -> int:

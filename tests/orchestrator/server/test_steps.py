@@ -11,7 +11,8 @@ import zlib
 import pytest
 from processes import wait_until
 
-from rankmesh.orchestrator.server.inflation import TooLong, inflate
+from rankmesh.orchestrator.server.faults import TooLong
+from rankmesh.orchestrator.server.inflation import inflate
 from rankmesh.orchestrator.server.steps import Steps, StepThreads, finished
 
 pytestmark = pytest.mark.pure

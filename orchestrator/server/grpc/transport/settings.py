@@ -19,7 +19,7 @@ class GrpcSettings:
     """The longest message that is received, compressed or not."""
 
     connections: int = 1000
-    """How many are open at a time."""
+    """How many are open at a time; further ones are closed without a word."""
 
     streams: int = 250
     """Calls of one connection at a time; further ones wait at the client."""
@@ -28,6 +28,12 @@ class GrpcSettings:
     """Calls of all connections at a time; further ones are refused. As many more may wait until the
     server begins them; those beyond are cancelled.
     """
+
+    handshake_seconds: float = 10.0
+    """Until a new connection speaks HTTP/2, and TLS where that is asked for."""
+
+    idle_seconds: float = 75.0
+    """Without a call, after which a connection makes room for others; clients open it again."""
 
     shared: bool = False
     """Whether other processes of this server listen at the port as well."""
@@ -48,6 +54,9 @@ class GrpcSettings:
             ("grpc.server.max_pending_requests", self.calls),
             ("grpc.server.max_pending_requests_hard_limit", self.calls),
             ("grpc.max_allowed_incoming_connections", self.connections),
+            ("grpc.server_handshake_timeout_ms", int(1e3 * self.handshake_seconds)),
+            ("grpc.max_connection_idle_ms", int(1e3 * self.idle_seconds)),
+            ("grpc.per_message_decompression", 0),  # see inflated_calls
             ("grpc.keepalive_time_ms", 60_000),  # a client that is gone without a word is noticed
             ("grpc.keepalive_timeout_ms", 20_000),
         ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -148,6 +149,36 @@ def test_a_large_tensor_comes_back_and_a_larger_one_is_refused(client: GrpcClien
     larger = infer_message("echo", {"x": np.zeros(2_300_000, np.float32)})
     assert refusal(client, larger)[0] == Code.RESOURCE_EXHAUSTED
     assert client.call("ServerLive").live
+
+
+@pytest.mark.parametrize("how", [grpc.Compression.Gzip, grpc.Compression.Deflate])
+def test_messages_may_be_compressed(client: GrpcClient, how: grpc.Compression) -> None:
+    message = infer_message("doubler", BOTH)
+    message.outputs.add(name="y")
+    (raw,) = client.send("ModelInfer", message, compression=how).raw_output_contents
+    np.testing.assert_array_equal(np.frombuffer(raw, np.float32), 2 * X.ravel() + 0.5)
+    answers = [one.infer_response.id for one in client.stream([message] * 3, compression=how)]
+    assert answers == [""] * 3
+    wish = inference.ModelMetadataRequest(name="doubler")
+    assert [*client.send("ModelMetadata", wish, compression=how).versions] == ["1"]
+
+
+@pytest.mark.parametrize("how", [grpc.Compression.Gzip, grpc.Compression.Deflate])
+def test_a_compressed_message_is_bounded_by_what_it_was(
+    client: GrpcClient, how: grpc.Compression
+) -> None:
+    message = infer_message("doubler", {"x": np.zeros((600_000, 4), np.float32), "bias": BIAS})
+    code, text = refusal(client, message, compression=how)
+    assert code is Code.RESOURCE_EXHAUSTED and "inflated, it has more than 9000000 bytes" in text
+    with pytest.raises(grpc.RpcError) as raised:
+        list(client.stream([message], compression=how))
+    assert raised.value.code() is Code.RESOURCE_EXHAUSTED
+
+
+@pytest.mark.parametrize("sent", [b"\x1f\x8b", b"\x78\x9c", gzip.compress(b"x" * 99)[:-9]])
+def test_damaged_gzip_is_refused(client: GrpcClient, sent: bytes) -> None:
+    code, text = refusal(client, sent)
+    assert code is Code.INVALID_ARGUMENT and "damaged gzip or deflate" in text
 
 
 def test_classes_and_outputs_that_are_asked_for(client: GrpcClient) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -104,3 +107,20 @@ def test_a_port_has_one_server_and_connections_have_a_limit(tmp_path: Path) -> N
                 three.call("ServerLive", 2.0)
             assert raised.value.code() in (Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED)
             assert one.call("ServerLive").live
+
+
+def test_connections_without_a_call_make_room_for_others(tmp_path: Path) -> None:
+    """As many as there may be: half of them do not even begin to speak HTTP/2."""
+    options = ("--max-connections", "6", "--idle-timeout", "1", "--header-timeout", "1")
+    preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+    with (
+        serving(echo(tmp_path, 4), "--grpc-port", "0", *options) as server,
+        ExitStack() as crowd,
+    ):
+        for first in [preface, b""] * 5:
+            one = socket.create_connection(("127.0.0.1", server.grpc_port), PATIENCE)
+            crowd.enter_context(one).sendall(first)
+        with connected(server.grpc_port) as client:
+            client.send("ModelInfer", MESSAGE, wait_for_ready=True)
+        found = re.findall(r"rankmesh_connections_limit({.*)", server.get("/metrics").body.decode())
+    assert found == ['{protocol="http"} 6.0', '{protocol="grpc"} 6.0']

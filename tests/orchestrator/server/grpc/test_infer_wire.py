@@ -99,3 +99,37 @@ def test_the_messages_are_in_no_pool_that_other_libraries_share() -> None:
     with pytest.raises(KeyError):
         Default().FindMessageTypeByName("inference.ServerLiveRequest")
     assert ModelInferRequest.DESCRIPTOR.full_name == "inference.ModelInferRequest"
+
+
+def field(number: int, value: bytes) -> bytes:
+    size, length = bytearray(), len(value)
+    while length > 0x7F:
+        size.append(length & 0x7F | 0x80)
+        length >>= 7
+    return bytes([number << 3 | 2, *size, length]) + value
+
+
+SMALL = b"\x22\x00" * (1 << 20)
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        (field(6, b"") * 10_001, "more than 10000 fields"),
+        (field(7, b"") * 10_001, "more than 10000 fields"),
+        (field(5, SMALL), "more than 10000 fields"),
+        (field(4, SMALL), "bytes beside its tensors"),
+        (field(5, field(3, b"\x01" * (2 << 20))), "bytes beside its tensors"),
+        (b"\x78\x01" + field(4, SMALL), "bytes beside its tensors"),
+        (field(5, field(5, field(2, bytes(17 << 20)))), "send tensors in raw_input_contents"),
+    ],
+)
+def test_a_message_of_many_objects_is_refused_before_it_is_decoded(body: bytes, error: str) -> None:
+    with pytest.raises(InputError, match=error):
+        decoded(body)
+
+
+def test_long_tensors_are_taken_in_any_form() -> None:
+    floats = field(5, field(5, field(6, bytes(12 << 20))) + field(1, b"x"))
+    assert len(decoded(floats).message.inputs[0].contents.fp32_contents) == 3 << 20
+    assert len(decoded(field(1, b"m") + field(7, bytes(20 << 20))).raw[0]) == 20 << 20

@@ -50,9 +50,13 @@ def test_the_page_has_what_one_look_saw() -> None:
             [ModelObservation("m", "2", True, metrics())],
             [rank(0, os.getpid()), rank(1, None)],
             {"tensors": ArenaUse(1, 20, 300)},
-            ServerActivity(4, {200: 5, 404: 1}, 2, {"OK": 6}),
+            ServerActivity(4, {200: 5, 404: 1}, 2, {"OK": 6}, {"http": 9, "grpc": 8}),
         )
     )
+    assert found["rankmesh_connections_limit"] == [
+        ({"protocol": "http"}, 9.0),
+        ({"protocol": "grpc"}, 8.0),
+    ]
     assert found["rankmesh_accepted_total"] == [(MODEL, 3.0)]
     assert found["rankmesh_failed_total"] == [({**MODEL, "error": "ValueError"}, 1.0)]
     assert found["rankmesh_queue_depth"] == [(MODEL, 7.0)]
