@@ -11,6 +11,6 @@ if __name__ == "__main__":
     if sys.path[:1] == [os.getcwd()] != [_INSTALLED]:
         # `-m` puts the current folder there, whose json.py, say, must not be imported.
         del sys.path[0]
-    from .launch.cli import main
+    from .launch.entry import main
 
     main()

@@ -91,7 +91,7 @@ def main() -> None:
         keep_secrets()  # it is in the memory of this process
     try:
         check_log_setting()
-        app()
+        _run_command()
     except RankmeshError as error:
         notice(str(error), logging.ERROR)
         sys.exit(error.exit_code)
@@ -103,3 +103,12 @@ def main() -> None:
         sys.exit(interrupted.exit_code)
     except BrokenPipeError:
         sys.exit(UsageError.exit_code)
+
+
+def _run_command() -> None:
+    """Run a command and write what it has printed, so that a fault of that is told too."""
+    try:
+        app()
+    except SystemExit:
+        sys.stdout.flush()
+        raise

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...comm.errors import UsageError
+from ...comm.job.names import require_utf8
 from ...compiler.slicing.slicer import (
     Progress,
     SlicingReport,
@@ -57,6 +58,7 @@ class SliceOptions:
 
 def slice_and_print(options: SliceOptions) -> None:
     """Carry out the command; no shards are left of one that a signal ends."""
+    require_utf8(options.model, options.folder)
     report = None
     with interruptible("no shards were written"):
         _check_picture(options.picture)

@@ -8,6 +8,8 @@ import os
 import signal
 import threading
 from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar
 
 from ...orchestrator import Orchestrator
 from ..configuration import Configuration
@@ -21,6 +23,7 @@ from ..processes.server_processes import ServerProcesses
 from ..server_state import ServerState
 from ..shared_memory.client_regions import ClientRegions
 
+T = TypeVar("T")
 _LOG = logging.getLogger("rankmesh.server")
 Started = Callable[[int, int | None], None]
 Starts = Callable[[], Orchestrator]
@@ -136,13 +139,17 @@ class ServerLoop:
 
 def _start(start: Starts, started: asyncio.Future[Orchestrator]) -> None:
     """Start the orchestrator, in a thread of its own, and tell the loop."""
-    loop = started.get_loop()
     try:
         orchestrator = start()
     except BaseException as error:  # raised again where the server runs
-        loop.call_soon_threadsafe(started.set_exception, error)
+        _tell(started, started.set_exception, error)
         return
-    loop.call_soon_threadsafe(started.set_result, orchestrator)
+    _tell(started, started.set_result, orchestrator)
+
+
+def _tell(started: asyncio.Future[Orchestrator], tell: Callable[[T], None], about: T) -> None:
+    with suppress(RuntimeError):  # the loop is closed: TERM came while the models started
+        started.get_loop().call_soon_threadsafe(tell, about)
 
 
 async def serve_until_signal(server: ServerLoop, start: Orchestrator | Starts) -> None:
