@@ -8,12 +8,10 @@ from importlib.metadata import metadata
 from importlib.util import find_spec
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hidden_packages import hiding
 from mpirun import environment as mpi_variables
-from onnx import save
-from onnx_models import model, node
+from onnx_models import two_layers
 from processes import PATIENCE, rankmesh
 from served_http import serving
 from shards import summing
@@ -64,19 +62,6 @@ def program(text: str, *arguments: object, **environment: str) -> subprocess.Com
     )
 
 
-def whole(folder: Path) -> Path:
-    """A model that two ranks can share."""
-    weights = np.arange(64, dtype=np.float32).reshape(8, 8)
-    made = model(
-        [node("MatMul", "x v", "h"), node("Relu", "h", "r"), node("MatMul", "r w", "y")],
-        {"x": (np.float32, [2, 8])},
-        {"y": (np.float32, [2, 8])},
-        constants={"v": weights, "w": weights},
-    )
-    save(made, str(folder / "whole.onnx"))
-    return folder / "whole.onnx"
-
-
 @pytest.mark.pure
 def test_each_extra_of_users_is_in_the_table() -> None:
     extras = set(metadata("rankmesh").get_all("Provides-Extra") or ())
@@ -101,7 +86,7 @@ def test_serve_answers_http_and_grpc_and_has_metrics(
 def test_slice_makes_shards_of_an_onnx_file(tmp_path: Path) -> None:
     variables = alone(tmp_path, "cpu", "slice")
     done = rankmesh(
-        "slice", whole(tmp_path), "--ranks", "2", "-o", tmp_path / "shards", **variables
+        "slice", two_layers(tmp_path), "--ranks", "2", "-o", tmp_path / "shards", **variables
     )
     assert (done.returncode, done.stderr) == (0, "") and "greedy" not in done.stdout
 

@@ -26,14 +26,23 @@ class Interrupted(BaseException):
 
 @contextmanager
 def interruptible(outcome: str) -> Iterator[None]:
-    """Signals raise Interrupted in the block, so that it removes what it has begun."""
+    """Signals raise Interrupted in the block, so that it removes what it has begun.
+
+    Libraries in C++ replace that by an error of their own, which is Interrupted then, too.
+    """
+    came: list[int] = []
 
     def stop(number: int, frame: FrameType | None) -> None:
+        came.append(number)
         raise Interrupted(number, outcome)
 
     old = {one: signal.signal(one, stop) for one in _STOPPING}
     try:
         yield
+    except Exception:
+        if came:
+            raise Interrupted(came[0], outcome) from None
+        raise
     finally:
         for one, handler in old.items():
             signal.signal(one, handler)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -15,6 +16,7 @@ from onnx import (
     ValueInfoProto,
     helper,
     numpy_helper,
+    save,
 )
 from shards import OPSETS
 
@@ -91,6 +93,15 @@ def node(op_type: str, inputs: str, outputs: str, **attributes: object) -> NodeP
     return helper.make_node(
         op_type, inputs.split(), outputs.split(), name=f"{op_type} {outputs}", **attributes
     )
+
+
+def two_layers(folder: Path) -> Path:
+    """The file of a small network that two ranks can share."""
+    weights = np.arange(64, dtype=np.float32).reshape(8, 8)
+    nodes = [node("MatMul", "x v", "h"), node("Relu", "h", "r"), node("MatMul", "r w", "y")]
+    made = model(nodes, {"x": [2, 8]}, {"y": [2, 8]}, constants={"v": weights, "w": weights})
+    save(made, str(folder / "layers.onnx"))
+    return folder / "layers.onnx"
 
 
 def _infos(types: Types) -> Iterable[ValueInfoProto]:
