@@ -1,4 +1,4 @@
-"""Entry of the command line: what has to be settled before anything else is imported."""
+"""Entry of the command line: settles signals and streams before anything else is imported."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from ..errors import ModelError
 
 
 def require_utf8(*names: str | None) -> None:
-    """Raise ModelError for a file name with bytes that are no text, before ranks are sent it."""
+    """Raise ModelError for a file name with bytes that are not text, before ranks are sent it."""
     for name in names:
         if name is not None and not _is_utf8(name):
             raise ModelError(

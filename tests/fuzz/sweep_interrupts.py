@@ -4,7 +4,7 @@
 
 Each end is by the signal, by 128 + its number, or the end that the command has without it. The
 sweep ends when the command was done before the signal came. A traceback is printed with its moment;
-one from the start of Python itself, before it runs a module of ours, is not counted.
+one from the start of Python, before the first lines of the command line run, is not counted.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import time
 from collections import Counter
 
 _PATIENCE = 60.0
+_STARTS = ("<frozen site>", "from rankmesh.launch.entry import main")
 
 
 def main() -> None:
@@ -59,7 +60,7 @@ def _interrupted(command: list[str], number: signal.Signals, delay: float) -> tu
 
 def _in_order(status: int, text: str, number: signal.Signals) -> bool:
     if "Traceback" in text or "Exception ignored" in text:
-        return "<frozen site>" in text
+        return any(one in text for one in _STARTS)
     return status in (-number, 128 + number, 0)
 
 

@@ -247,11 +247,9 @@ def _commands() -> Iterator[tuple[str, Surface]]:
     """The parameters of each command of `rankmesh`, by the longest of their names."""
     import typer.main
 
-    script = re.search(r'^rankmesh = "([\w.]+):', (ROOT / "pyproject.toml").read_text(), re.M)
-    assert script is not None, "pyproject.toml has no script named rankmesh"
-    yield from _parameters(
-        "rankmesh", typer.main.get_command(importlib.import_module(script[1]).app)
-    )
+    from rankmesh.launch.cli import app
+
+    yield from _parameters("rankmesh", typer.main.get_command(app))
 
 
 def _parameters(command_line: str, command: Any) -> Iterator[tuple[str, Surface]]:
