@@ -11,7 +11,9 @@ import os
 import selectors
 import socket
 import threading
-from typing import NoReturn
+import time
+from contextlib import suppress
+from typing import NamedTuple, NoReturn
 
 from ..job.rank import Rank
 from ..job_memory.arena import Arena, Cause
@@ -22,13 +24,27 @@ from ..transport.channel import Channel
 from ..transport.local_socket import credentials, unlink
 from ..transport.message_stream import LONGEST, ChannelClosed, ChannelGarbled
 from ..transport.messages import Exchange, Exchanged, Failed, Join, Joined, Message
+from ..transport.newcomers import CROWDED, SILENT, Newcomers
 from .relay import Relay
 
 _LONGEST_JOIN = 1 << 16
 """Bytes of a message from a process that has not joined."""
 
+_MOST_NEWCOMERS = 64
+"""Connections that have not joined, beside one for each rank."""
+
+_PAUSE = 0.05
+"""Seconds until the next try where no descriptor is free."""
+
 _SENDING = 5.0
 """Seconds in which a rank must take a message, for it may be stopped."""
+
+
+class _Newcomer(NamedTuple):
+    """A connection that has not joined, and its process."""
+
+    channel: Channel
+    pid: int
 
 
 class RendezvousServer:
@@ -43,6 +59,7 @@ class RendezvousServer:
         self._relay = Relay(rank.world_size, timeout)
         self._selector = selectors.DefaultSelector()
         self._members: dict[int, tuple[Channel, int]] = {}
+        self._newcomers = Newcomers[_Newcomer](_MOST_NEWCOMERS + rank.world_size)
         self._ended: dict[int, str] = {}
         self._refusals = Refusals("a job's connection refused")
 
@@ -56,9 +73,12 @@ class RendezvousServer:
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
         try:
             while True:
-                for key, _ in self._selector.select(self._relay.next_timeout()):
-                    key.data()
+                for key, _ in self._selector.select(self._next_timeout()):
+                    if self._selector.get_map().get(key.fd) is key:  # it may be closed meanwhile
+                        key.data()
                 self._check_deadline()
+                for late in self._newcomers.late():
+                    self._send_away(late, SILENT)
                 self._refusals.report()
         except _Finished:
             return
@@ -71,6 +91,7 @@ class RendezvousServer:
         try:
             sock, _ = self._listener.accept()
         except OSError:  # the process has left already, or no descriptor is free
+            self._make_room()
             return
         pid, uid = credentials(sock)
         if uid != os.getuid():
@@ -79,6 +100,32 @@ class RendezvousServer:
         sock.settimeout(_SENDING)
         channel = Channel(sock, _LONGEST_JOIN)
         self._selector.register(channel, selectors.EVENT_READ, lambda: self._read(channel, pid))
+        crowding = self._newcomers.add(_Newcomer(channel, pid))
+        if crowding is not None:
+            self._send_away(crowding, CROWDED)
+
+    def _make_room(self) -> None:
+        oldest = self._newcomers.oldest()
+        if oldest is None:
+            time.sleep(_PAUSE)
+        else:
+            self._send_away(oldest, CROWDED)
+
+    def _send_away(self, newcomer: _Newcomer, reason: str) -> None:
+        """Close a connection that has not joined, and tell it why."""
+        channel, pid = newcomer
+        self._refusals.add(pid, os.getuid(), reason)
+        with suppress(ChannelClosed):
+            channel.send(Failed("UsageError", f"{self._name()} has closed a connection: {reason}."))
+        self._leave(channel, pid, "")
+
+    def _next_timeout(self) -> float | None:
+        report = 1.0 if self._refusals.pending else None
+        waits = (self._relay.next_timeout(), self._newcomers.next_timeout(), report)
+        return min((one for one in waits if one is not None), default=None)
+
+    def _name(self) -> str:
+        return f"rank {self._rank.rank} (process {self._process})"
 
     def _read(self, channel: Channel, pid: int) -> None:
         try:
@@ -87,7 +134,7 @@ class RendezvousServer:
         except ChannelClosed as error:
             if isinstance(error, ChannelGarbled):
                 self._refusals.add(pid, os.getuid(), str(error))
-            self._leave(channel, str(error) if isinstance(error, ChannelGarbled) else "")
+            self._leave(channel, pid, str(error) if isinstance(error, ChannelGarbled) else "")
 
     def _handle(self, channel: Channel, pid: int, message: Message) -> None:
         if isinstance(message, Join):
@@ -125,9 +172,8 @@ class RendezvousServer:
         else:
             self._members[join.rank] = (channel, pid)
             channel.longest = LONGEST
-            channel.send_with_fd(
-                Joined(f"rank {self._rank.rank} (process {self._process})"), self._arena.fd
-            )
+            self._newcomers.remove(_Newcomer(channel, pid))
+            channel.send_with_fd(Joined(self._name()), self._arena.fd)
 
     def _taken(self, rank: int, pid: int) -> bool:
         """Whether a rank is not free.
@@ -137,13 +183,14 @@ class RendezvousServer:
         kept = rank == self._rank.rank and pid != self._process
         return kept or rank in self._members or rank in self._ended
 
-    def _leave(self, channel: Channel, fault: str) -> None:
+    def _leave(self, channel: Channel, pid: int, fault: str) -> None:
+        self._newcomers.remove(_Newcomer(channel, pid))
         self._selector.unregister(channel)
         channel.close()
         rank = self._rank_of(channel)
         if rank is None:
             return
-        _, pid = self._members.pop(rank)
+        del self._members[rank]
         progress = Progress(self._arena, rank)
         self._ended[rank] = (
             f"rank {rank} (process {pid}) {fault or f'ended while it {progress.read()}'}"
@@ -194,7 +241,7 @@ class RendezvousServer:
 
         A forked child does so too: in it, they would make the job seem to go on.
         """
-        for channel, _ in self._members.values():
+        for channel, _ in (*self._members.values(), *self._newcomers):
             channel.close()
         self._selector.close()
         self._listener.close()

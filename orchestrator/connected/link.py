@@ -8,6 +8,7 @@ import socket
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple, TypeVar
 
 from ...comm.errors import Closed, DeadlineExceeded, QueueFull, RankmeshError, error_named
@@ -92,7 +93,8 @@ class EndpointLink:
 
         Raises RankmeshError where it sends this program away.
         """
-        self._stream.send(Greeting(release))
+        with suppress(ChannelClosed):  # it may have sent this program away, and told it why
+            self._stream.send(Greeting(release))
         message, files = self._stream.receive_with_fds()
         if isinstance(message, Declined):
             raise error_of(message)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import selectors
 import socket
@@ -39,7 +38,6 @@ from .messages import (
 from .offered_models import OfferedModels
 from .open_requests import OpenRequests, declined
 
-_LOG = logging.getLogger("rankmesh.orchestrator")
 _MOST_UNSENT = 64 << 20
 """Bytes that may wait for a program to read them."""
 
@@ -59,9 +57,12 @@ class ConnectedProgram:
         models: OfferedModels,
         arena: OwnedArena,
         loop: EventLoopThread,
-        ended: Callable[[ConnectedProgram], None],
+        greeted: Callable[[ConnectedProgram], None],
+        ended: Callable[[ConnectedProgram, str], None],
     ) -> None:
-        """`release` is the version of this rankmesh; `ended` is called once, at the end."""
+        """`release` is the version of this rankmesh. `greeted` is called where it is the program's
+        too, `ended` once, at the end, with the reason where the program is sent away.
+        """
         sock.setblocking(False)
         self.pid, self.uid = credentials(sock)
         self._stream: MessageStream[EndpointMessage, ProgramMessage] = MessageStream(
@@ -71,6 +72,7 @@ class ConnectedProgram:
         self._models = models
         self._arena = arena
         self._loop = loop
+        self._greeted = greeted
         self._ended = ended
         self._rooms = GrantedRooms(arena)
         self._requests = OpenRequests(models, self._rooms, arena, loop, self.tell)
@@ -82,9 +84,6 @@ class ConnectedProgram:
 
     def start(self) -> None:
         """Answer it from here on."""
-        with suppress(OSError):  # the process has ended, or is not of this PID namespace
-            self._pidfd = os.pidfd_open(self.pid)
-            self._loop.watch(self._pidfd, self.end)
         self._loop.watch(self._stream, self._ready)
 
     def tell(self, message: EndpointMessage) -> None:
@@ -101,13 +100,12 @@ class ConnectedProgram:
 
     def refuse(self, reason: str) -> None:
         """Send the program away."""
-        _LOG.warning("program %d of user %d is sent away: %s", self.pid, self.uid, reason)
         self._stream.post(Declined(0, "UsageError", reason))
         self._flush()
-        self.end()
+        self.end(reason)
 
-    def end(self) -> None:
-        """Drop its requests and its memory."""
+    def end(self, reason: str = "") -> None:
+        """Drop its requests and its memory; for `reason` see __init__."""
         if self._over:
             return
         self._over = True
@@ -118,7 +116,7 @@ class ConnectedProgram:
         if self._pidfd >= 0:
             self._loop.forget(self._pidfd)
             os.close(self._pidfd)
-        self._ended(self)
+        self._ended(self, reason)
 
     def close_in_child(self) -> None:
         """Close the connection in a forked child."""
@@ -166,6 +164,10 @@ class ConnectedProgram:
         if self._welcome:
             raise Misuse("got a second greeting")
         self._welcome = True
+        self._greeted(self)
+        with suppress(OSError):  # the process has ended, or is not of this PID namespace
+            self._pidfd = os.pidfd_open(self.pid)
+            self._loop.watch(self._pidfd, self.end)
         self._stream.post(Welcome(self._models.cards()), [self._arena.fd])
         self._flush_soon()
 

@@ -13,14 +13,17 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 from processes import PATIENCE, segments, wait_until
 
+from rankmesh.comm.transport.channel import Channel
 from rankmesh.comm.transport.local_socket import socket_path
-from rankmesh.comm.transport.messages import Join, encode
+from rankmesh.comm.transport.messages import Failed, Join, encode
+from rankmesh.comm.transport.newcomers import CROWDED
 
 PROGRAM = Path(__file__).parents[2] / "support" / "meeting_rank.py"
 SOON = 6.0
@@ -343,3 +346,22 @@ def test_a_process_that_is_refused_and_reads_nothing_holds_up_no_rank(
     for member in members:
         member.tell("exchange x")
     assert [member.answer() for member in members] == [["x", "x"]] * 2
+
+
+def test_silent_connections_make_room_for_ranks_and_are_told_why(
+    start: Start, folder: Path
+) -> None:
+    members = start(2, 0)
+    wait_until(lambda: folder.exists() and sockets(folder), "rank 0 to listen")
+    with ExitStack() as crowd:
+        silent = [crowd.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(200)]
+        for one in silent:
+            one.settimeout(PATIENCE)
+            one.connect(socket_path("key"))
+        members += start(2, 1)
+        for member in met(members):
+            member.tell("exchange x")
+        assert [member.answer() for member in members] == [["x", "x"]] * 2
+        for one in silent[:100]:
+            refused, _ = Channel(one).receive_with_fds()
+            assert isinstance(refused, Failed) and CROWDED in refused.text

@@ -12,7 +12,7 @@ import sys
 import threading
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,10 @@ from processes import PATIENCE, wait_until
 from served_models import doubler, grower
 
 import rankmesh
-from rankmesh.comm.transport.message_stream import MessageStream
-from rankmesh.orchestrator.endpoint import messages
+from rankmesh.comm.transport import newcomers
+from rankmesh.comm.transport.message_stream import ChannelClosed, MessageStream
+from rankmesh.comm.transport.newcomers import CROWDED, SILENT
+from rankmesh.orchestrator.endpoint import endpoint, messages
 from rankmesh.orchestrator.endpoint.names import path_of
 
 PROGRAM = Path(__file__).parents[2] / "support" / "connected_program.py"
@@ -246,6 +248,39 @@ def test_programs_that_break_the_rules_are_sent_away(
         refused = stream.receive()
         assert isinstance(refused, messages.Declined)
         assert reason in refused.text
+
+
+def test_silent_connections_make_room_and_are_told_why(
+    orchestrator: rankmesh.Orchestrator, caplog: pytest.LogCaptureFixture
+) -> None:
+    with ExitStack() as crowd:
+        strangers = [crowd.enter_context(stranger(False)) for _ in range(200)]
+        with rankmesh.connect(NAME) as late:
+            assert set(late.models()) == {"doubler", "grower"}
+        for one in strangers[:100]:
+            refused = one.receive()
+            assert isinstance(refused, messages.Declined) and CROWDED in refused.text
+    assert len([one for one in caplog.records if CROWDED in one.getMessage()]) < 30
+
+
+def test_a_silent_connection_ends(
+    orchestrator: rankmesh.Orchestrator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(newcomers, "SECONDS", 0.1)
+    with stranger(False) as stream:
+        refused = stream.receive()
+        assert isinstance(refused, messages.Declined) and SILENT in refused.text
+        with pytest.raises(ChannelClosed):
+            stream.receive()
+
+
+def test_a_program_that_finds_no_place_is_told_so(
+    orchestrator: rankmesh.Orchestrator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoint, "_MOST_PROGRAMS", 0)
+    for _ in range(20):  # whether its greeting or the refusal comes first
+        with pytest.raises(rankmesh.UsageError, match="0 programs are connected already"):
+            rankmesh.connect(NAME)
 
 
 def test_inputs_beyond_their_memory_are_refused(orchestrator: rankmesh.Orchestrator) -> None:
