@@ -20,7 +20,7 @@ from .connected_program import ConnectedProgram
 from .names import path_of
 from .offered_models import OfferedModels
 
-_MOST_PROGRAMS = 1000
+MOST_PROGRAMS = 1000
 _MOST_SILENT = 64
 """Connections whose greeting has not come; a program sends it at once."""
 
@@ -129,8 +129,8 @@ class Endpoint:
         if program.uid != os.geteuid():
             program.refuse("the orchestrator belongs to another user.")
             return
-        if len(self._programs) - len(self._newcomers) >= _MOST_PROGRAMS:
-            program.refuse(f"{_MOST_PROGRAMS} programs are connected already.")
+        if len(self._programs) - len(self._newcomers) >= MOST_PROGRAMS:
+            program.refuse(f"{MOST_PROGRAMS} programs are connected already.")
             return
         self._programs.add(program)
         program.start()

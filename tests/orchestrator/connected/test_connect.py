@@ -277,7 +277,7 @@ def test_a_silent_connection_ends(
 def test_a_program_that_finds_no_place_is_told_so(
     orchestrator: rankmesh.Orchestrator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(endpoint, "_MOST_PROGRAMS", 0)
+    monkeypatch.setattr(endpoint, "MOST_PROGRAMS", 0)
     for _ in range(20):  # whether its greeting or the refusal comes first
         with pytest.raises(rankmesh.UsageError, match="0 programs are connected already"):
             rankmesh.connect(NAME)
