@@ -1,4 +1,4 @@
-"""Newcomers: connections that have not said yet who they are; few may wait, and none for long."""
+"""Newcomers: bounds the number and the time of connections whose first message has not come."""
 
 from __future__ import annotations
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import selectors
 import socket
-from collections.abc import Callable
 from contextlib import suppress
+from typing import Protocol
 
 from ...comm.errors import RankmeshError
 from ...comm.request_memory.owned_arena import OwnedArena
@@ -44,6 +44,16 @@ _MOST_UNSENT = 64 << 20
 _BOTH = selectors.EVENT_READ | selectors.EVENT_WRITE
 
 
+class ProgramPlaces(Protocol):
+    """The places of all connected programs."""
+
+    def greeted(self, program: ConnectedProgram) -> None:
+        """A program has sent its greeting, which was right."""
+
+    def ended(self, program: ConnectedProgram, reason: str) -> None:
+        """A program has ended, or is sent away for a reason; once."""
+
+
 class ConnectedProgram:
     """One connection, its memory and its requests; for the thread of the event loop.
 
@@ -57,12 +67,9 @@ class ConnectedProgram:
         models: OfferedModels,
         arena: OwnedArena,
         loop: EventLoopThread,
-        greeted: Callable[[ConnectedProgram], None],
-        ended: Callable[[ConnectedProgram, str], None],
+        places: ProgramPlaces,
     ) -> None:
-        """`release` is the version of this rankmesh. `greeted` is called where it is the program's
-        too, `ended` once, at the end, with the reason where the program is sent away.
-        """
+        """`release` is the version of this rankmesh."""
         sock.setblocking(False)
         self.pid, self.uid = credentials(sock)
         self._stream: MessageStream[EndpointMessage, ProgramMessage] = MessageStream(
@@ -72,8 +79,7 @@ class ConnectedProgram:
         self._models = models
         self._arena = arena
         self._loop = loop
-        self._greeted = greeted
-        self._ended = ended
+        self._places = places
         self._rooms = GrantedRooms(arena)
         self._requests = OpenRequests(models, self._rooms, arena, loop, self.tell)
         self._pidfd = -1
@@ -105,7 +111,7 @@ class ConnectedProgram:
         self.end(reason)
 
     def end(self, reason: str = "") -> None:
-        """Drop its requests and its memory; for `reason` see __init__."""
+        """Drop its requests and its memory; for `reason` see ProgramPlaces."""
         if self._over:
             return
         self._over = True
@@ -116,7 +122,7 @@ class ConnectedProgram:
         if self._pidfd >= 0:
             self._loop.forget(self._pidfd)
             os.close(self._pidfd)
-        self._ended(self, reason)
+        self._places.ended(self, reason)
 
     def close_in_child(self) -> None:
         """Close the connection in a forked child."""
@@ -164,7 +170,7 @@ class ConnectedProgram:
         if self._welcome:
             raise Misuse("got a second greeting")
         self._welcome = True
-        self._greeted(self)
+        self._places.greeted(self)
         with suppress(OSError):  # the process has ended, or is not of this PID namespace
             self._pidfd = os.pidfd_open(self.pid)
             self._loop.watch(self._pidfd, self.end)

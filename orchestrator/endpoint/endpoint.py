@@ -117,15 +117,7 @@ class Endpoint:
 
     def _admit(self, sock: socket.socket, known: bool = False) -> None:
         """Answer a program; one that is `known` has its place, and may greet at any time."""
-        program = ConnectedProgram(
-            sock,
-            self._release,
-            self._models,
-            self._arena,
-            self._loop,
-            self._newcomers.remove,
-            self._ended,
-        )
+        program = ConnectedProgram(sock, self._release, self._models, self._arena, self._loop, self)
         if program.uid != os.geteuid():
             program.refuse("the orchestrator belongs to another user.")
             return
@@ -139,7 +131,12 @@ class Endpoint:
             crowding.refuse(f"{CROWDED}.")
         self._look_later()
 
-    def _ended(self, program: ConnectedProgram, reason: str) -> None:
+    def greeted(self, program: ConnectedProgram) -> None:
+        """See ProgramPlaces."""
+        self._newcomers.remove(program)
+
+    def ended(self, program: ConnectedProgram, reason: str) -> None:
+        """See ProgramPlaces."""
         self._programs.discard(program)
         self._newcomers.remove(program)
         if reason:

@@ -14,8 +14,8 @@ from ..inference import InferenceRequest
 from ..shared_memory.client_regions import ClientRegions
 from ..shared_memory.shared_tensor import OFFSET, REGION, SIZE, SharedTensor
 from ..shared_memory.transfers import SharedInputs
+from .contents.typed_contents import typed_array
 from .protocol.inference import InferParameter, ModelInferRequest
-from .typed_contents import typed_array
 
 RawTensors = Sequence[memoryview | bytes]
 _CONTROLS = ("sequence_id", "sequence_start", "sequence_end")

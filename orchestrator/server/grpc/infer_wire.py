@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ....comm.errors import InputError
 from .calls import parsed
-from .message_bounds import require_few, require_light, varint
+from .contents.message_bounds import require_few, require_light, varint
 from .protocol.inference import ModelInferRequest, ModelInferResponse
 
 _DELIMITED = 2

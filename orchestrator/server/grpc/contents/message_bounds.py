@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ....comm.errors import InputError
+from .....comm.errors import InputError
 
 MOST_FIELDS = 10_000
 """Fields of one message, at most."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....comm.arrays import Array
-from ....comm.errors import InputError
-from ....comm.serving.string_tensor import strings_of
-from ..catalog import TensorDescription
-from ..datatypes import BYTES
-from .protocol.inference import InferTensorContents
+from .....comm.arrays import Array
+from .....comm.errors import InputError
+from .....comm.serving.string_tensor import strings_of
+from ...catalog import TensorDescription
+from ...datatypes import BYTES
+from ..protocol.inference import InferTensorContents
 
 _FIELDS = {
     "BOOL": "bool_contents",
