@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .text import visible
+from .system_limits import limit_reached
+from .text import shortened, visible
+
+_LONGEST = 1 << 14
 
 
 class RankmeshError(RuntimeError):
-    """Base of every error that Rankmesh raises on purpose; its text is for the user."""
+    """Base of every error that Rankmesh raises on purpose; its text is for the user.
+
+    A longer one than 16,384 characters, such as one with the names of 500,000 tensors, is cut.
+    """
 
     exit_code = 4
 
     def __str__(self) -> str:
-        return visible(super().__str__())
+        return visible(shortened(super().__str__(), _LONGEST))
 
 
 class UsageError(RankmeshError):
@@ -170,6 +176,8 @@ def error_parts(error: Exception) -> ErrorParts:
         return ErrorParts(type(error).__name__, str(error), _trace(error) if library else "")
     if isinstance(error, MemoryError):
         return ErrorParts(OutOfMemory.__name__, out_of_memory(error), "")
+    if isinstance(error, OSError) and (limit := limit_reached(error)):
+        return ErrorParts(UsageError.__name__, limit, "")
     return ErrorParts(RankmeshError.__name__, f"{type(error).__name__}: {error}", _trace(error))
 
 

@@ -28,6 +28,15 @@ def visible_line(text: str) -> str:
     return text if text.isascii() and text.isprintable() else _IN_LINE.sub(_written_out, text)
 
 
+def shortened(text: str, most: int) -> str:
+    """The text; where it has more than `most` characters, its beginning and end with a remark."""
+    if len(text) <= most:
+        return text
+    end = most // 4
+    left = len(text) - most
+    return f"{text[: most - end]} [... {left} characters are left out ...] {text[-end:]}"
+
+
 def show(line: str) -> None:
     """Print one line that holds names from files."""
     print(visible_line(line))

@@ -14,6 +14,7 @@ from .. import __version__
 from ..comm.errors import OutOfMemory, RankmeshError, UsageError, out_of_memory
 from ..comm.host.secrecy import keep_secrets
 from ..comm.loggers import check_log_setting
+from ..comm.system_limits import limit_reached
 from .commands.agent import agent
 from .commands.bench import bench
 from .commands.cache import app as cache_app
@@ -102,6 +103,11 @@ def main() -> None:
         notice(f"stopped by {interrupted}; {interrupted.outcome}", logging.ERROR)
         sys.exit(interrupted.exit_code)
     except BrokenPipeError:
+        sys.exit(UsageError.exit_code)
+    except OSError as error:
+        if not (text := limit_reached(error)):
+            raise
+        notice(text, logging.ERROR)
         sys.exit(UsageError.exit_code)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..comm.errors import Draining, UsageError
 from ..comm.host.secrecy import close_to_others
+from ..comm.limits import require_files
 from ..comm.loggers import check_log_setting
 from .config.agent_settings import AgentSettings
 from .config.chain_settings import ChainSettings, inner_first
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from .endpoint.endpoint import Endpoint
     from .request_calls import ModelCaller
 
+_FILES = 100
+"""Descriptors of an orchestrator without ranks: most are seats of threads that wait."""
+
 
 class Fleet:
     """All that an Orchestrator runs; refers to no Orchestrator, so that one can be forgotten."""
@@ -43,6 +47,7 @@ class Fleet:
         close_to_others()  # before there is memory that requests and weights are in
         self._process = os.getpid()
         self._draining = False
+        require_files(_FILES, "an orchestrator")
         self.parts = SharedParts.made(lease_limit, agents)
         self.table = ModelTable()
         self._endpoint: Endpoint | None = None

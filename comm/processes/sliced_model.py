@@ -13,9 +13,11 @@ from typing import NamedTuple
 
 import msgspec
 
+from ...rank_tables.check import MAX_RANKS
 from .. import errors
 from ..decoding import guarded
 from ..job.shard import find_shards
+from ..limits import require_at_most
 from ..text import counted
 from .child_answer import run_child
 
@@ -117,6 +119,7 @@ def parse_mesh(text: str, ranks: int | None) -> Mesh:
         given[match[1]] = int(match[2])
     found = {"tensor": 1, "pipeline": 1, "data": 1} | given
     total = found["tensor"] * found["pipeline"]
+    require_at_most(f"slice {text}: ranks", total * found["data"], MAX_RANKS)
     if ranks not in (None, total):
         raise errors.UsageError(
             f"slice {text} makes {counted(total, 'rank')}, and {ranks} are asked for: make them "

@@ -12,6 +12,7 @@ from ..errors import OutOfMemory
 from ..host.aligned_mapping import LARGE_PAGE, AlignedMapping
 from ..host.resources import memory_limit
 from ..host.sealed_memory import GROWING, create_sealed
+from ..system_limits import limit_reached
 from .free_list import FreeList, whole_pages
 from .large_pages import LargePages
 from .page_holds import free_pages
@@ -172,6 +173,9 @@ class OwnedArena(TensorArena):
                 f"Send less at once, or let go of results."
             )
         if os.fstat(self.fd).st_size < size:
-            os.ftruncate(self.fd, size)
+            try:
+                os.ftruncate(self.fd, size)
+            except OSError as error:
+                raise OutOfMemory(limit_reached(error) or f"no shared memory: {error}.") from error
         self._free.add(self._size, size - self._size)
         self._size = size

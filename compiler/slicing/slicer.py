@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ...comm.errors import UsageError
+from ...comm.limits import MOST_SLICES, require_at_most
 from ...comm.serving.weight_slices import WEIGHTS
 from ...comm.text import counted
 from ..model_file.refused_model import refused_by_onnxruntime
@@ -48,6 +49,7 @@ class PlanGoal:
 
     def __post_init__(self) -> None:
         """Raise UsageError for numbers of ranks and stages that cannot be."""
+        require_at_most("ranks of slices", self.ranks, MOST_SLICES)
         if self.ranks < 1 or self.stages < 1 or self.ranks % self.stages:
             raise UsageError(
                 f"{counted(self.ranks, 'rank')} in {counted(self.stages, 'stage')}: expected at "

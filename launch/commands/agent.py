@@ -19,7 +19,9 @@ Name = Annotated[
 ]
 Places = Annotated[
     int | None,
-    typer.Option(metavar="N", min=1, help="How many ranks it takes, by default one per core."),
+    typer.Option(
+        metavar="N", min=1, max=65536, help="How many ranks it takes, by default one per core."
+    ),
 ]
 Wait = Annotated[
     float,

@@ -13,7 +13,9 @@ from typing import Protocol, cast
 
 from ...comm.errors import UsageError
 from ...comm.host.resources import gpu_count
+from ...comm.limits import require_at_most
 from ...comm.text import counted
+from ...rank_tables.check import MAX_RANKS
 from ..options.notice import notice
 from ..options.user_files import read_rank_table
 
@@ -99,6 +101,7 @@ def _size(options: LaunchOptions, program: tuple[str, ...]) -> int:
         return _one_per_gpu(program)
     if options.ranks < 1:
         raise UsageError(f"--ranks {options.ranks}: expected 1 or more.")
+    require_at_most("--ranks", options.ranks, MAX_RANKS)
     return options.ranks
 
 

@@ -17,12 +17,14 @@ from ...comm.job.identity import LaunchIdentity, detect
 from ...comm.job.names import require_utf8
 from ...comm.job.placement import RankSpec, local_ranks, table_ranks
 from ...comm.job.shard import Shards, find_shards
+from ...comm.limits import require_at_most
 from ...comm.processes.loading_lines import Loading
 from ...comm.processes.rank_process import Command, python
 from ...comm.processes.sliced_model import SliceRequest, one_replica, slice_in_child
 from ...comm.text import counted
 from ...comm.transport.messages import Start
 from ...compiler.model_file.config import Config
+from ...rank_tables.check import MAX_RANKS
 from ...worker.session.hardware import agree_on_cores, device_for_ranks, device_ids
 from ..options.notice import notice, notice_line
 from ..options.user_files import read_config, read_rank_table
@@ -178,6 +180,7 @@ def _specs(options: RunOptions, shards: Shards) -> tuple[list[RankSpec], str]:
     else:
         if options.ranks is not None and options.ranks < 1:
             raise UsageError(f"--ranks {options.ranks}: expected 1 or more.")
+        require_at_most("--ranks", options.ranks or 1, MAX_RANKS)
         world_size = options.ranks or shards.count
         specs = local_ranks(world_size, name, [0] * world_size, host.cores())
     device, reason = device_for_ranks(options.device, len(specs), options.oversubscribe)

@@ -16,6 +16,7 @@ from ...comm.errors import CollectiveTimeout, RankFailed, RankmeshError
 from ...comm.job.rank import Rank
 from ...comm.job_memory.arena import Arena, Cause
 from ...comm.job_memory.progress import Progress, ProgressSnapshot, Stage
+from ...comm.limits import require_ranks
 from ...comm.processes import rank_errors
 from ...comm.processes.event_loop import EventLoop
 from ...comm.processes.guardian import Guardian
@@ -76,6 +77,7 @@ class SupervisedJob:
         self, ranks: Sequence[Rank], commands: Sequence[Command], timeout: float, log: Log
     ) -> None:
         """`timeout` is how many seconds ranks wait for each other in exchanges (0: no deadline)."""
+        require_ranks(len(ranks))
         self._ranks = ranks
         self._commands = commands
         self._timeout = timeout

@@ -23,10 +23,12 @@ class SettingFault(UsageError, ValueError):
         self.key, self.text = key, text
 
 
-def check_count(key: str, value: Any, least: int = 1) -> None:
-    """Raise SettingFault unless a setting is a whole number of at least `least`."""
+def check_count(key: str, value: Any, least: int = 1, most: int | None = None) -> None:
+    """Raise SettingFault unless a setting is a whole number from `least` to `most`."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise SettingFault(key, f"got {value!r}, expected a whole number, {least} or more.")
+    if most is not None and value > most:
+        raise SettingFault(key, f"got {value}, expected at most {most}.")
 
 
 def check_one_of(key: str, value: Any, known: Collection[str]) -> None:

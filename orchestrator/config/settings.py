@@ -7,14 +7,17 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 from ...comm.job.shard import RANK
+from ...comm.limits import MOST_THREADS
 from ...comm.serving.precision_modes import MODES, NODE_TYPES
 from ...comm.text import yes_or_no
+from ...rank_tables.check import MAX_RANKS
 from .chain_settings import ChainSettings
 from .queue_policy import QueuePolicy
 from .setting_checks import FORBID_OTHERS, SettingFault, check_count, check_one_of, check_seconds
 
 OFF = "off"
 DEVICES = ("cpu", "gpu", "ascend")
+_COUNTS = {"ranks": MAX_RANKS, "replicas": MAX_RANKS, "threads": MOST_THREADS, "version": None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +116,9 @@ class ModelSettings:
             raise SettingFault(
                 "path", "got an empty text, expected a model file or a pattern with {rank}."
             )
-        for key in ("ranks", "replicas", "threads", "version"):
+        for key, most in _COUNTS.items():
             if getattr(self, key) is not None:
-                check_count(key, getattr(self, key))
+                check_count(key, getattr(self, key), most=most)
         check_count("queue_limit", self.queue_limit)
         check_count("restart_budget", self.restart_budget, least=0)
         if self.timeout is not None:

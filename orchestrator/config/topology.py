@@ -15,11 +15,16 @@ from ...comm.job.names import require_utf8
 from ...comm.job.placement import RankSpec, core_shares
 from ...comm.job.rank import Rank
 from ...comm.job.shard import Shards, find_shards
+from ...comm.limits import require_at_most, require_ranks
 from ...comm.text import counted
+from ...rank_tables.check import MAX_RANKS
 from ...rank_tables.fault import RankTableFault
 from ...rank_tables.table import RankTable
 from .python_settings import PythonSettings
 from .settings import ModelSettings
+
+_FILES = 5
+"""Descriptors that an orchestrator has for the memory and the orders of a rank."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +100,7 @@ def plan_beside(
     """
     if elsewhere:
         return plan_replicas([replace(found, devices=()) for found in models], "", ()), False, True
+    require_ranks(sum(ranks * replicas for ranks, replicas in map(_sizes, models)), _FILES)
     host = socket.gethostname()
     cores = sorted(os.sched_getaffinity(0))
     plans = plan_replicas(models, host, cores)
@@ -118,6 +124,7 @@ def plan_replicas(
     for found in models if host else ():
         _check_one_host(found)
     sizes = [_sizes(found) for found in models]
+    require_at_most("ranks in all", sum(ranks * replicas for ranks, replicas in sizes), MAX_RANKS)
     pinned = sum(
         ranks * replicas
         for found, (ranks, replicas) in zip(models, sizes, strict=True)

@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from typing import TypeAlias
 
 from ...comm.errors import UsageError
+from ...comm.limits import MOST_THREADS, require_at_most
 from .base import Executor
 from .settings import EXECUTOR_VARIABLE, ONNXRUNTIME, TORCH, ExecutorSettings
 
@@ -50,6 +51,7 @@ def executor_named(name: str) -> OpenExecutor:
 
 def open_executor(settings: ExecutorSettings) -> Executor:
     """The executor that `settings` name, with these settings. Raises UsageError."""
+    require_at_most("threads", settings.threads, MOST_THREADS)
     return executor_named(settings.name or suited_to(settings.device))(settings)
 
 

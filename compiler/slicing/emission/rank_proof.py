@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ....comm.errors import ModelError
+from ....comm.errors import ModelError, UsageError
 from ....comm.host.resources import memory_limit
 from ....comm.processes.shard_trial import ShardTrial, TrialAnswer, TrialRequest
 from ....comm.text import counted
@@ -161,6 +161,8 @@ def _accepted(shards: WrittenShards, answer: TrialAnswer) -> None:
     if answer.error:
         folder = str(Path(shards.pattern).parent)
         text = answer.text.replace(f"{folder}/", "")
+        if answer.error == UsageError.__name__:  # the shards are not to blame
+            raise UsageError(f"The ranks of the proof cannot run: {text} No shard was written.")
         raise ModelError(
             f"The ranks cannot run the shards: {text} No shard was written. Make the model one "
             "that `rankmesh run` runs unsliced, or report it."

@@ -14,6 +14,7 @@ import msgspec
 
 from ....comm.errors import UsageError
 from ....comm.host.regular_file import read_regular
+from ....comm.limits import MOST_SLICES
 from .operator_node import Strategy
 from .placement_text import placement_of
 from .placements import WHOLE
@@ -21,7 +22,6 @@ from .slice_plan import Conversion, SlicePlan
 
 FORMAT = "rankmesh slice plan 1"
 _LARGEST = 256 << 20
-_MOST_RANKS = 1024
 
 
 class PlannedNode(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -139,10 +139,10 @@ def plan_of(data: bytes | str, path: str) -> PlanFile:
         ) from error
     if found.format != FORMAT:
         raise UsageError(f"{path}: has the format {found.format!r}, expected {FORMAT!r}.")
-    if not 1 <= found.ranks <= _MOST_RANKS or not 1 <= found.stages <= _MOST_RANKS:
+    if not 1 <= found.ranks <= MOST_SLICES or not 1 <= found.stages <= MOST_SLICES:
         raise UsageError(
             f"{path}: is for {found.stages} stages of {found.ranks} ranks, expected 1 to "
-            f"{_MOST_RANKS} of each."
+            f"{MOST_SLICES} of each."
         )
     strategies = {
         name: Strategy(

@@ -9,12 +9,16 @@ from importlib.metadata import version
 from typing import Any
 
 from ....comm.errors import UsageError
+from ....comm.limits import require_files
 from ...orchestrator import Orchestrator
 from ..access.gate import AccessSettings
 from ..access.tls_files import TlsFiles
 from ..configuration import Configuration
 from ..frontend.settings import ServerSettings, checked_processes
 from ..observation.access_log import AccessLogSettings
+
+_FILES = 150
+"""Descriptors of a server and its orchestrator, without ranks and clients."""
 
 _EXTRA = "serving needs the extra `serve`: pip install 'rankmesh[serve]'"
 
@@ -89,6 +93,8 @@ def run_server(
         from .server_loop import ServerLoop, serve_until_signal
     except ImportError as error:
         raise UsageError(f"{_EXTRA} ({error}).") from None
+
+    require_files(_FILES, "a server")
 
     async def run() -> None:
         server = ServerLoop(settings, version("rankmesh"), listening, configuration)

@@ -133,8 +133,10 @@ class ServerLoop:
         """Send clients elsewhere, answer what was accepted, and take no more."""
         self._state.draining = True
         await asyncio.sleep(self._settings.drain_delay)
+        until = asyncio.get_running_loop().time() + self._settings.drain_timeout
         await self._frontend.drain()
-        await asyncio.to_thread(orchestrator.drain, self._settings.drain_timeout)
+        left = max(0.0, until - asyncio.get_running_loop().time())
+        await asyncio.to_thread(orchestrator.drain, left)
 
 
 def _start(start: Starts, started: asyncio.Future[Orchestrator]) -> None:

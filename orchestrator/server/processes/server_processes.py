@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ....comm.errors import UsageError
+from ....comm.host.process_identity import is_stopped
 from ...orchestrator import Orchestrator
 from ..access.gate import Gate
 from ..access.shared_rates import SharedRates
@@ -125,14 +126,23 @@ class ServerProcesses:
         return replace(found, processes=len(self._living), restarts=self._delays.count)
 
     async def drain(self) -> None:
-        """Take no more connections; each process answers what it has accepted, and ends."""
+        """Take no more connections; each process answers what it has accepted, and ends.
+
+        One that is stopped has no longer than its requests have.
+        """
         self._draining = True
         self._close_sockets()
         for process in self._living:
             process.send(Drain())
-        ends = [asyncio.create_task(one.over.wait()) for one in self._living]
-        if ends:
-            await asyncio.wait(ends, timeout=self._settings.drain_timeout + _LEAVING)
+        await _ended(self._living, self._settings.drain_timeout)
+        stopped = [one for one in self._living if is_stopped(one.pid)]
+        for process in stopped:
+            _LOG.warning(
+                "server process %d is stopped by a signal: it is killed, its open requests are "
+                "cancelled",
+                process.pid,
+            )
+        await _ended([one for one in self._living if one not in stopped], _LEAVING)
 
     async def close(self) -> None:
         """End all processes at once."""
@@ -225,3 +235,10 @@ class ServerProcesses:
             one.close()
         if self._guard is not None:
             self._guard.close()
+
+
+async def _ended(processes: Sequence[ServerProcess], seconds: float) -> None:
+    """Wait until all of the processes have ended, or the time is over."""
+    ends = [asyncio.create_task(one.over.wait()) for one in processes]
+    if ends:
+        await asyncio.wait(ends, timeout=seconds)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ....comm.errors import UsageError
+from ....comm.limits import require_at_most
+from ....rank_tables.check import MAX_RANKS
 from ..grpc.protocol.model_config import ModelConfig, ModelInstanceGroup
 
 _WITH_GPUS = (
@@ -47,6 +49,7 @@ def instances_of(config: ModelConfig, gpus: int) -> Instances:
     for group in groups:
         found = _gpus_of(config.name, group, gpus)
         count = group.count or (1 if found else _ON_CPU)
+        require_at_most(f"model '{config.name}': count of an instance_group", count, MAX_RANKS)
         on_gpus += [gpu for gpu in found for _ in range(count)]
         on_cpu += 0 if found else count
     if on_gpus:

@@ -91,11 +91,13 @@ class ModelFolder:
         return self._chosen(sorted(self._versions()))
 
     def _versions(self) -> Iterator[int]:
-        """The subfolders whose names are numbers of versions; others do not count."""
+        """The subfolders whose names are numbers of versions; others do not count. UsageError where
+        one is a link that leads to itself.
+        """
         with os.scandir(self.path) as entries:
             for entry in entries:
                 number = entry.name
-                if number.isascii() and number.isdigit() and number[0] != "0" and entry.is_dir():
+                if number.isascii() and number.isdigit() and number[0] != "0" and _is_dir(entry):
                     yield int(number)
 
     def _chosen(self, versions: list[int]) -> list[int]:
@@ -132,3 +134,10 @@ class ModelFolder:
                 "Only ONNX models are served; default_model_filename names another file."
             )
         return path
+
+
+def _is_dir(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError as error:
+        raise UsageError(f"{entry.path}: cannot be read: {error.strerror}.") from error

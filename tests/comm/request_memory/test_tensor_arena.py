@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from rankmesh.comm.errors import OutOfMemory
 from rankmesh.comm.host.aligned_mapping import LARGE_PAGE
 from rankmesh.comm.request_memory.owned_arena import OwnedArena, Region
 from rankmesh.comm.request_memory.tensor_arena import TensorArena, file_place
@@ -104,3 +106,14 @@ def test_other_memory_has_no_place(arena: OwnedArena) -> None:
     tensor = filled(arena.allocate(5000), 1)
     for other in (b"bytes", np.zeros(9, np.uint8).data, tensor[::2].copy().data):
         assert file_place(memoryview(other)) is None
+
+
+def test_a_limit_of_file_sizes_is_told_as_scarce_memory(arena: OwnedArena) -> None:
+    _, hard = before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (SIZE, hard))
+    try:
+        with pytest.raises(OutOfMemory, match=f"may write {SIZE} bytes to a file or to shared"):
+            arena.allocate(2 * SIZE)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    arena.allocate(2 * SIZE)

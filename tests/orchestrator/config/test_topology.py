@@ -24,6 +24,12 @@ pytestmark = pytest.mark.pure
 SLICED, WHOLE = "m_rank{rank}.mindir", "m.onnx"
 
 
+def test_ranks_that_no_host_has_are_refused_before_they_are_planned() -> None:
+    files = ModelFiles(ModelSettings(WHOLE, ranks=60_000, replicas=60_000), Shards(WHOLE, 1))
+    with pytest.raises(UsageError, match="ranks in all: got 3600000000, expected at most 65536"):
+        plan_replicas([files], "", ())
+
+
 def table(*servers: list[int]) -> RankTable:
     """One server per list of device ids; ranks count through them."""
     rank, made = 0, []

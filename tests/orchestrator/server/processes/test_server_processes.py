@@ -14,7 +14,7 @@ from pathlib import Path
 import grpc
 import numpy as np
 import pytest
-from processes import wait_until
+from processes import PATIENCE, wait_until
 from served_grpc import connected, infer_message
 from served_http import ServerProcess, binary, serving, tensor
 from served_models import doubler
@@ -195,6 +195,17 @@ def test_a_rate_holds_for_all_processes_and_their_parents_end_is_theirs(tmp_path
         children = server_children(server.process.pid)
         server.process.kill()
         wait_until(lambda: not any(map(_runs, children)), "the end of its children")
+
+
+def test_a_stopped_process_does_not_hold_up_the_end(tmp_path: Path) -> None:
+    options = ("--server-processes", "2", "--drain-timeout", "0.5")
+    with serving(doubler(tmp_path), *options) as server:
+        stopped = server_children(server.process.pid)[0]
+        os.kill(stopped, signal.SIGSTOP)
+        server.process.send_signal(signal.SIGTERM)
+        _, told = server.process.communicate(timeout=PATIENCE)
+        assert (server.process.returncode, _runs(stopped)) == (0, False)
+        assert f"server process {stopped} is stopped by a signal: it is killed" in told
 
 
 def metrics(server: ServerProcess) -> str:

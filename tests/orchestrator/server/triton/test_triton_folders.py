@@ -311,6 +311,18 @@ def test_a_folder_without_the_file_tells_what_it_has(tmp_path: Path) -> None:
         read(tmp_path)
 
 
+def test_a_version_that_is_a_link_to_itself_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, "m", None, (1, times(2)))
+    (tmp_path / "m" / "2").symlink_to("2")
+    with pytest.raises(UsageError, match="m/2: cannot be read: Too many levels of symbolic links"):
+        read(tmp_path)
+
+
+def test_instances_without_number_are_refused(tmp_path: Path) -> None:
+    text = fault(tmp_path, "instance_group { count: 1000000000 kind: KIND_CPU }")
+    assert "count of an instance_group: got 1000000000, expected at most 65536" in text
+
+
 @pytest.mark.parametrize(
     ("group", "replicas"),
     [
