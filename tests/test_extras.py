@@ -107,6 +107,7 @@ def test_mpi_starts_the_ranks_of_a_script(tmp_path: Path) -> None:
 
 
 NEEDS = {
+    "cpu": (["slice", "LAYERS", "--ranks", "2"], "pip install 'rankmesh[slice,cpu]'"),
     "serve": (["serve", "MODEL"], "serving needs the extra `serve`: pip install"),
     "serve to measure": (["bench", "http://localhost:1"], "needs the extra `serve`: pip install"),
     "ray": (["serve", "MODEL", "--launcher", "ray", "--port", "0"], "needs the package ray ("),
@@ -122,7 +123,7 @@ def test_a_command_names_the_extra_that_it_needs(tmp_path: Path, case: str) -> N
     folder.mkdir()
     (folder / "config.json").write_text('{"model_type": "bert"}')
     (folder / "model.safetensors").write_bytes(b"")
-    places = {"MODEL": summing(tmp_path), "FOLDER": folder}
+    places = {"MODEL": summing(tmp_path), "FOLDER": folder, "LAYERS": two_layers(tmp_path)}
     hidden = hiding(tmp_path / "site", *PACKAGES[case.partition(" ")[0]])
     done = rankmesh(*(places.get(one, one) for one in command), **hidden)
     assert done.returncode == 2 and text in done.stderr.splitlines()[-1], done.stderr

@@ -17,7 +17,7 @@ from ...comm.limits import MOST_SLICES, require_at_most
 from ...comm.serving.weight_slices import WEIGHTS
 from ...comm.text import counted
 from ..model_file.refused_model import refused_by_onnxruntime
-from .sources import read_source, require_packages, stem_of
+from .sources import read_source, require_onnxruntime, require_packages, stem_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -204,6 +204,7 @@ def slice_model(
     if verify not in VERIFICATIONS:
         raise UsageError(f"verify is '{verify}', expected {', '.join(VERIFICATIONS)}.")
     require_packages()
+    require_onnxruntime()
     from ...comm.processes.shard_trial import ShardTrial
     from .emission.folder import ShardFolder
 

@@ -76,3 +76,14 @@ def require_packages() -> None:
                 f"slicing needs {package} {oldest[0]}.{oldest[1]} or later, and "
                 f"{module.__version__} is installed: pip install 'rankmesh[slice]'."
             )
+
+
+def require_onnxruntime() -> None:
+    """UsageError where shards cannot be loaded and proved."""
+    try:
+        importlib.import_module("onnxruntime")
+    except ImportError as error:
+        raise UsageError(
+            f"shards are proved with onnxruntime, which cannot be imported ({error}). Install it "
+            "with: pip install 'rankmesh[slice,cpu]'."
+        ) from None
