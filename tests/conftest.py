@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from kinds import GUARD, sort
+
+if TYPE_CHECKING:
+    from explorer.exploration import Explored
 
 # how long an example takes says more about what else the machine does than about the code
 settings.register_profile(
@@ -60,6 +63,22 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if mark in ("pure", "alone", "mpi") and collection_path.match("test_*.py"):
         return f"mark.{mark}" not in collection_path.read_text() or None
     return None
+
+
+@pytest.fixture
+def note_explored(record_property: Callable[[str, object], None]) -> Callable[[Explored], None]:
+    """Have the end of the run tell how much of the interleavings was explored."""
+    return lambda explored: record_property("explored", [explored.states, explored.steps])
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Tell how much was explored."""
+    passed = terminalreporter.getreports("passed")
+    notes = [dict(report.user_properties).get("explored") for report in passed]
+    if counts := [one for one in notes if one]:
+        states, steps = map(sum, zip(*counts, strict=True))
+        text = f"interleavings: {states} states, {steps} steps in {len(counts)} explorations"
+        terminalreporter.line(text)
 
 
 def _guarded(item: pytest.Item) -> Generator[None, Any, Any]:
