@@ -103,7 +103,8 @@ def served(*options: str) -> Iterator[ServedProcess]:
             Thread(target=process.stderr.read, daemon=True).start()  # a full pipe would stop it
             yield ServedProcess(process, int(found[1]), int(found[2]))
         finally:
-            process.terminate()
+            with suppress(psutil.NoSuchProcess):  # it was ended already
+                process.terminate()
             process.wait()
 
 
