@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from msgspec import json
+from msgspec import Raw, json
 
 from ....comm.arrays import Array
 from ....comm.errors import InputError
@@ -16,11 +16,15 @@ from ..http.exchange import JSON_TYPE, HttpResponse, Part
 from ..inference import InferenceAnswer
 from ..shared_memory.client_regions import ClientRegions
 from ..shared_memory.shared_tensor import SharedTensor
-from .documents.json_tensors import elements_of
+from ..steps import Steps, finished
+from .documents.json_tensors import LONG, elements_of, list_parts
 from .infer_request import BINARY_SIZE, place_of
 from .messages import AnswerMessage, InferMessage, OutputMessage, OutputWish
 
 HEADER_LENGTH = b"inference-header-content-length"
+_PLACE = b"\0"
+"""Stands in a document for a long list: every other zero byte is escaped there."""
+
 _BINARY_TYPE = (b"content-type", b"application/octet-stream")
 
 
@@ -78,7 +82,16 @@ class OutputForms:
         """Whether all outputs go to places in shared memory."""
         return self.places.keys() >= set(self.names or model.outputs)
 
+    def listed(self, answer: InferenceAnswer) -> int:
+        """How many elements the lists of the response have."""
+        sizes = (array.size for name, array in answer.outputs.items() if self._is_list(name))
+        return sum(sizes)
+
     def response(self, answer: InferenceAnswer) -> HttpResponse:
+        """The response with all outputs, whose lists are not long."""
+        return finished(self.encoded(answer))
+
+    def encoded(self, answer: InferenceAnswer) -> Steps[HttpResponse]:
         """The response with all outputs."""
         tails: list[Part] = []
         model = answer.model
@@ -86,11 +99,22 @@ class OutputForms:
             self._output(model.outputs[name], array, tails)
             for name, array in answer.outputs.items()
         ]
-        head = json.encode(AnswerMessage(model.name, model.version, outputs, answer.id))
+        document = json.encode(AnswerMessage(model.name, model.version, outputs, answer.id))
+        head, *others = document.split(_PLACE)
+        parts = [head]
+        long = [one for one in answer.outputs.items() if self._is_list(one[0], one[1].size)]
+        for (name, array), other in zip(long, others, strict=True):
+            parts += yield from list_parts(name, array, self._strict)
+            parts.append(other)
         if not tails:
-            return HttpResponse(200, (head,), (JSON_TYPE,))
-        length = (HEADER_LENGTH, b"%d" % len(head))
-        return HttpResponse(200, (head, *tails), (_BINARY_TYPE, length))
+            return HttpResponse(200, parts, (JSON_TYPE,))
+        length = (HEADER_LENGTH, b"%d" % sum(map(len, parts)))
+        return HttpResponse(200, (*parts, *tails), (_BINARY_TYPE, length))
+
+    def _is_list(self, name: str, size: int = LONG + 1) -> bool:
+        """Whether an output of more than LONG elements would be a list in the document."""
+        form = self._forms.get(name, self._other)
+        return size > LONG and not (form.classes or form.binary or form.place)
 
     def _output(self, tensor: TensorDescription, array: Array, tails: list[Part]) -> OutputMessage:
         """One output; what is sent in binary is added to `tails`."""
@@ -104,6 +128,8 @@ class OutputForms:
             tail = sent_elements(array)
             tails.append(tail)
             message.parameters = {BINARY_SIZE: len(tail)}
+        elif array.size > LONG:
+            message.data = Raw(_PLACE)
         else:
             message.data = elements_of(tensor.name, array, self._strict)
         return message

@@ -10,16 +10,20 @@ from ...requests.inputs import Buffers
 from ..catalog import ModelDescription
 from ..datatypes import bytes_of
 from ..http.exchange import BadRequest, HttpRequest, HttpResponse
-from ..inference import InferenceService
+from ..inference import InferenceAnswer, InferenceService
+from ..inflation import decoded_bytes
 from ..shared_memory.transfers import with_shared_inputs, write_outputs
 from ..steps import PART, StepThreads, finished
 from .body_encoding import PLAIN, inflated
 from .body_limits import MOST_BESIDE, most_inflated, require_size
 from .document_reader import DocumentReader
 from .documents.document_parts import taken_apart
-from .documents.json_tensors import LONGEST_TEXTS
+from .documents.json_tensors import LONG, LONGEST_TEXTS
 from .infer_request import InferHead
 from .infer_response import HEADER_LENGTH, OutputForms
+
+_LISTED_BYTES = 8
+"""Bytes of an element in the JSON of an answer, or more."""
 
 _DIRECT = 1 << 16
 """Bytes of tensors from which on they are received in the memory that ranks read."""
@@ -53,7 +57,19 @@ class InferenceRoute:
         answer = await service.infer(head.request(inputs, forms.names))
         if forms.places:
             await write_outputs(answer, forms.places)
-        return forms.response(answer)
+        return await self._encoded(forms, answer)
+
+    async def _encoded(self, forms: OutputForms, answer: InferenceAnswer) -> HttpResponse:
+        listed = forms.listed(answer)
+        if listed <= LONG:
+            return forms.response(answer)
+        most = decoded_bytes(self._limit) // _LISTED_BYTES
+        if listed > most:
+            raise InputError(
+                f"the outputs have {listed} elements, and may have {most} in JSON: ask for them in "
+                "binary (binary_data)."
+            )
+        return await self._threads.run(forms.encoded(answer))
 
     async def _whole(
         self, model: ModelDescription, request: HttpRequest, document: int | None, encoding: str

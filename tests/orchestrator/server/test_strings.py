@@ -188,7 +188,7 @@ def test_another_program_gives_and_gets_arrays() -> None:
         (given([1]), "Expected `str`, got `int`"),  # type: ignore[list-item]
         (given(["a"], shape=[1, 1]), r"has the shape [1, 1], expected [-1]"),
         (
-            {**given(["a"]), "data": None, "parameters": {"binary_data_size": 3}},
+            {**given(["a"]), "parameters": {"binary_data_size": 3}},
             "has `data` and `binary_data_size`",
         ),
     ],

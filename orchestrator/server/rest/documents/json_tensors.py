@@ -26,6 +26,9 @@ _ELEMENTS: dict[str, type] = {
     "O": list[str],
 }
 _LIST = ord("[")
+LONG = 1 << 13
+"""Elements of a list that are encoded in one call."""
+
 LONGEST_TEXTS = 8 << 20
 """Bytes of a document with texts, which are decoded in one call."""
 
@@ -109,6 +112,17 @@ def elements_of(name: str, array: Array, strict: bool = False) -> list[object] |
         return encoded_numbers(plain)
     found: list[object] = plain.reshape(-1).tolist()
     return found
+
+
+def list_parts(name: str, array: Array, strict: bool) -> Steps[list[bytes]]:
+    """The list of all elements in parts, likewise."""
+    flat = array.reshape(-1)
+    parts = [b"["]
+    for at in range(0, flat.size, LONG):
+        text = msgspec.json.encode(elements_of(name, flat[at : at + LONG], strict))
+        parts += (b"," if at else b"", text[1:-1])
+        yield
+    return [*parts, b"]"]
 
 
 def _texts(name: str, array: Array) -> list[object]:

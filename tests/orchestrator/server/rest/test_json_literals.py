@@ -124,3 +124,21 @@ def test_whole_surrogate_pairs_and_texts_that_look_like_half_of_one_are_taken() 
 def test_classes_of_no_rows_are_none(shape: tuple[int, ...], want: list[int]) -> None:
     found, texts = top_classes(np.zeros(shape, np.float32), 2)
     assert found == want and len(texts) == math.prod(want)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("size", [8192, 8193, 20_000])
+def test_a_long_answer_has_the_elements_of_a_short_one(size: int, strict: bool) -> None:
+    model = described("float32")
+    array = np.arange(size, dtype=np.float32)
+    array[9000:9001] = np.nan
+    wishes = [{"name": "y"}]
+    _, forms = read(model, {**one_input("FP32", SPECIAL), "outputs": wishes}, strict)
+    answer = InferenceAnswer(model, "\0@", {"y": array})
+    assert forms.listed(answer) == size
+    found = json.loads(b"".join(forms.response(answer).parts))
+    expected = [None if strict and math.isnan(one) else one for one in array.tolist()]
+    assert found["id"] == "\0@"
+    np.testing.assert_array_equal(
+        np.array(found["outputs"][0]["data"], float), np.array(expected, float)
+    )
