@@ -5,7 +5,7 @@ set -euo pipefail
 models=none
 source "$(dirname -- "$0")/../common.sh"
 
-if ! "$python" -c 'import torch, onnx_ir' 2>/dev/null; then
+if ! "$python" -c 'from importlib.util import find_spec as has; exit(not (has("torch") and has("onnx_ir")))'; then
   bash "$examples/../launch/setup.sh" torch slice
   python=$examples/../.venv/bin/python
 fi

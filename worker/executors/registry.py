@@ -23,6 +23,9 @@ OpenExecutor: TypeAlias = Callable[[ExecutorSettings], Executor]
 _BUILT_IN = (ONNXRUNTIME, TORCH)
 """Modules in this folder, called like their library: `open_executor` makes the executor."""
 
+_BESIDE = {(TORCH, "ascend"): "torch_npu"}
+"""What a library needs beside it for a device. To import torch for nothing takes two seconds."""
+
 
 @cache
 def executor_named(name: str) -> OpenExecutor:
@@ -66,7 +69,8 @@ def suited_to(device: str) -> str:
 def running_on(device: str) -> str:
     """The first of our own executors that computes on a kind of device, "" where none does."""
     for name in _BUILT_IN:
-        if find_spec(name) and _runs_on(name, device):
+        needed = name, _BESIDE.get((name, device), name)
+        if all(map(find_spec, needed)) and _runs_on(name, device):
             return name
     return ""
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from importlib import import_module, metadata
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -135,3 +138,13 @@ def test_the_device_chooses_the_executor(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(torch, "runs_on", lambda device: False)
     assert suited_to("gpu") == "onnxruntime"
     running_on.cache_clear()
+
+
+def test_to_ask_for_an_npu_imports_no_torch() -> None:
+    """Scripts with the target ascend ask for it at each start, and torch takes two seconds."""
+    if find_spec("torch_npu"):
+        pytest.skip("there is torch_npu")
+    program = "import sys; from rankmesh.worker.session.hardware import cann_there; "
+    program += "print(cann_there(), 'torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("False False\n", "")
