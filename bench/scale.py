@@ -3,8 +3,8 @@
     python bench/scale.py [--rounds 3] [--ranks 1000] [--requests 5000]
 
 The scheduler, supervision and protocol of agents are the real ones. Hosts, agents and ranks are
-simulated (bench/simulation) in virtual time: a seed decides how long requests take, and what fails.
-Each row is a process of its own; rounds are interleaved. docs/scale.md has the figures.
+simulated (tests/support/simulation) in virtual time: a seed decides how long requests take, and
+what fails. Each row is a process of its own; rounds are interleaved. docs/scale.md has the figures.
 """
 
 from __future__ import annotations
@@ -16,11 +16,14 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
 from report import print_machine, print_table
-from simulation.cluster import ClusterSettings
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
+from simulation.chance import ClusterSettings
 from simulation.deployment import Deployment, deployed
 from simulation.load import Load
 

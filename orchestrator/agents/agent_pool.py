@@ -64,7 +64,7 @@ class AgentPool:
         settings, keys = self._starter.begin(self._settings, self._look_again)
         self._settings = settings
         self._listener = AgentListener(
-            settings, keys, self._loop, self._arena, self._join, self._lose
+            settings, keys, self._loop, self._arena, self.join, self.lose
         )
         until = time.monotonic() + settings.join_timeout
         with self._changed:
@@ -120,7 +120,8 @@ class AgentPool:
         """Have replicas that wait for a place look for it again; from any thread."""
         self._loop.call_soon(self._tell_waiting)
 
-    def _join(self, agent: RemoteAgent) -> None:
+    def join(self, agent: RemoteAgent) -> None:
+        """Let ranks start at an agent that is connected now; in the loop's thread."""
         if agent.lost:  # before the loop came to its joining
             return
         with self._changed:
@@ -128,7 +129,8 @@ class AgentPool:
             self._changed.notify_all()
         self._tell_waiting()
 
-    def _lose(self, agent: RemoteAgent) -> None:
+    def lose(self, agent: RemoteAgent) -> None:
+        """Forget an agent whose connection has ended."""
         with self._changed:
             if agent in self._agents:
                 self._agents.remove(agent)

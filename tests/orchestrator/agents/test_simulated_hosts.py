@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
-
-sys.path.append(str(Path(__file__).parents[3] / "bench"))
-
-from simulation.cluster import ClusterSettings
+from simulation.chance import ClusterSettings
 from simulation.deployment import deployed
 from simulation.load import Load, Outcomes
 

@@ -2,39 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
-
-import numpy as np
 
 from rankmesh.comm.request_memory.owned_arena import OwnedArena
 from rankmesh.comm.transport.messages import AgentJoin
 from rankmesh.orchestrator.agents.agent_pool import AgentPool
 
 from .agent import SimulatedAgent
+from .chance import Chance, ClusterSettings
 from .virtual_time import Action, VirtualLoop
 
 _NAME = "host-"
-
-
-@dataclass(frozen=True)
-class ClusterSettings:
-    """Hosts of `ranks_per_host` ranks. Times are means in seconds; None: it never happens. They
-    are exponentially distributed, but for `start`, which varies by half of it.
-
-    `service`: of a request in the ranks. `start`: from the start of ranks until they are ready.
-    `rank_life`, `host_life`: until a rank or a host fails. `repair`: until a host is back.
-    `notice`: how long a host is silent before it is given up.
-    """
-
-    hosts: int
-    ranks_per_host: int = 8
-    service: float = 0.1
-    start: float = 10.0
-    rank_life: float | None = None
-    host_life: float | None = None
-    repair: float = 3600.0
-    notice: float = 5.0
 
 
 class Cluster:
@@ -50,7 +28,7 @@ class Cluster:
     ) -> None:
         """`arena` has the tensors of the orchestrator, whose agents are those of `pool`."""
         self.settings = settings
-        self.random = np.random.default_rng(seed)
+        self.chance = Chance(settings, seed)
         self.losses = 0
         """How many hosts have failed so far."""
 
@@ -66,10 +44,6 @@ class Cluster:
         for number in range(settings.hosts):
             self._join(f"{_NAME}{number}")
 
-    def drawn(self, mean: float) -> float:
-        """Seconds, exponentially distributed."""
-        return float(self.random.exponential(mean))
-
     def begin_failures(self) -> None:
         """From now on ranks and hosts fail."""
         settings = self.settings
@@ -82,19 +56,19 @@ class Cluster:
     def lose_ranks(self, count: int) -> None:
         """Some ranks are killed."""
         incarnations = [one for agent in self.agents for one in agent.incarnations.values()]
-        for at in self.random.permutation(len(incarnations))[:count]:
+        for at in self.chance.random.permutation(len(incarnations))[:count]:
             incarnation = incarnations[at]
-            incarnation.lose_rank(int(self.random.choice(incarnation.ranks)))
+            incarnation.lose_rank(int(self.chance.random.choice(incarnation.ranks)))
 
     def lose_hosts(self, count: int) -> None:
         """Some hosts fail at the same moment; each is back after its repair."""
-        chosen = self.random.permutation(len(self.agents))[:count]
+        chosen = self.chance.random.permutation(len(self.agents))[:count]
         for agent in [self.agents[at] for at in chosen]:
             self.losses += 1
             self.agents.remove(agent)
             agent.cut_off()
             self._loop.simulate(self.settings.notice, partial(self._give_up, agent))
-            repair = self.drawn(self.settings.repair)
+            repair = self.chance.drawn(self.settings.repair)
             self._loop.simulate(repair, partial(self._join, agent.joined.host))
 
     def _again(self, mean: float, action: Action) -> None:
@@ -102,9 +76,9 @@ class Cluster:
 
         def act() -> None:
             action()
-            self._loop.simulate(self.drawn(mean), act)
+            self._loop.simulate(self.chance.drawn(mean), act)
 
-        self._loop.simulate(self.drawn(mean), act)
+        self._loop.simulate(self.chance.drawn(mean), act)
 
     def _give_up(self, agent: SimulatedAgent) -> None:
         own = self._loop.meter.own
@@ -116,6 +90,8 @@ class Cluster:
         joined = AgentJoin(host, host, 1, "", ranks, list(range(ranks)))
         number = int(host.removeprefix(_NAME))
         address = f"10.{number >> 8}.{number & 255}.1"
-        agent = SimulatedAgent(joined, self._loop, self._pool._lose, self, self._arena, address)
+        agent = SimulatedAgent(
+            joined, self._loop, self._pool.lose, self.chance, self._arena, address
+        )
         self.agents.append(agent)
-        self._loop.meter.inside(lambda: self._pool._join(agent))
+        self._loop.meter.inside(lambda: self._pool.join(agent))

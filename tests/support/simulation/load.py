@@ -97,7 +97,7 @@ class Load:
     def _await_next(self) -> None:
         if self._left:
             self._left -= 1
-            self._loop.simulate(self._deployment.cluster.drawn(self._mean), self._send)
+            self._loop.simulate(self._deployment.cluster.chance.drawn(self._mean), self._send)
 
     def _send(self) -> None:
         number = self._left

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -40,10 +39,8 @@ from rankmesh.comm.transport.messages import AgentJoin
 from rankmesh.comm.transport.seal import Seal
 from rankmesh.orchestrator.agents.remote_agent import RemoteAgent
 
+from .chance import Chance
 from .virtual_time import VirtualLoop
-
-if TYPE_CHECKING:
-    from .cluster import Cluster
 
 SIZE = 16
 """float32 numbers of an input, and of an output: twice the input."""
@@ -119,8 +116,7 @@ class SimulatedIncarnation:
         self._agent.tell(RankStarted(self._number, rank, 1000 + rank, ""))
         self._started += 1
         if self._started == len(self.ranks):
-            settings = self._agent.cluster.settings
-            seconds = settings.start * self._agent.cluster.random.uniform(0.5, 1.5)
+            seconds = self._agent.chance.start
             self._agent.after(seconds, self._report)
 
     def _report(self) -> None:
@@ -142,8 +138,7 @@ class SimulatedIncarnation:
 
     def _begin(self) -> None:
         if self._alive and self._orders:
-            settings = self._agent.cluster.settings
-            self._agent.after(self._agent.cluster.drawn(settings.service), self._answer)
+            self._agent.after(self._agent.chance.service, self._answer)
 
     def _answer(self) -> None:
         """Send the answers of all ranks, and begin the next order."""
@@ -172,12 +167,12 @@ class SimulatedAgent(RemoteAgent):
         joined: AgentJoin,
         loop: VirtualLoop,
         on_lost: Callable[[RemoteAgent], None],
-        cluster: Cluster,
+        chance: Chance,
         arena: OwnedArena,
         address: str,
     ) -> None:
         super().__init__(joined, loop, on_lost, address)
-        self.cluster = cluster
+        self.chance = chance
         self.incarnations: dict[int, SimulatedIncarnation] = {}
         self.sent, self.received = Traffic(), Traffic()
         self._arena = arena

@@ -21,7 +21,8 @@ from rankmesh.orchestrator.replica.replica_spec import ReplicaSpec
 from rankmesh.orchestrator.scheduling.client import ModelClient
 from rankmesh.orchestrator.scheduling.dispatcher import Dispatcher
 
-from .cluster import Cluster, ClusterSettings
+from .chance import ClusterSettings
+from .cluster import Cluster
 from .virtual_time import VirtualClock, VirtualLoop
 
 _FUNCTION = PythonFunction("simulated.py", "answer", (), ())  # no files, which agents would fetch
