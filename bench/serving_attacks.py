@@ -15,10 +15,12 @@ import asyncio
 import gzip
 import os
 import re
+import resource
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import zlib
 from collections.abc import Callable
@@ -31,6 +33,8 @@ from served_process import NUMBERS, ServedProcess, served
 
 _HEAD = b"POST /v2/models/echo/infer HTTP/1.1\r\nHost: localhost\r\n"
 _METHOD = "/inference.GRPCInferenceService/ModelInfer"
+_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+_SETTINGS, _PING = 4, 6
 _EVERY = 0.01
 _PATIENCE = 60.0
 _NAME = f"attacked-{os.getpid()}"
@@ -93,20 +97,33 @@ def fields_by_grpc(server: ServedProcess) -> str:
 
 
 def idle_by_grpc(server: ServedProcess) -> str:
-    """As many idle connections of gRPC as there may be, and one client."""
-    preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+    """As many idle connections of gRPC as there may be, which answer pings, and one client."""
     with ExitStack() as crowd:
         for _ in range(1000):
-            crowd.enter_context(_connected(server.grpc_port)).sendall(preface)
+            sock = crowd.enter_context(_connected(server.grpc_port))
+            sock.sendall(_PREFACE)
+            threading.Thread(target=_answer_pings, args=(sock,), daemon=True).start()
         begun = time.monotonic()
         options = [("grpc.use_local_subchannel_pool", 1)]
         with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}", options) as channel:
             live = channel.unary_unary("/inference.GRPCInferenceService/ServerLive")
             try:
                 live(b"", timeout=2 * _PATIENCE, wait_for_ready=True)
-            except grpc.RpcError as error:
-                return f"the client: {error.code().name}"
+            except grpc.RpcError:
+                return f"no answer to the client within {2 * _PATIENCE:.0f} s"
         return f"the client has its answer after {time.monotonic() - begun:.0f} s"
+
+
+def _answer_pings(sock: socket.socket) -> None:
+    """Be a client of HTTP/2 that is there, and sends no request."""
+    sock.settimeout(None)
+    with suppress(OSError, EOFError), sock.makefile("rb") as frames:
+        while len(head := frames.read(9)) == 9:
+            content = frames.read(int.from_bytes(head[:3], "big"))
+            if head[3] == _SETTINGS and not head[4]:
+                sock.sendall(bytes([0, 0, 0, _SETTINGS, 1, 0, 0, 0, 0]))
+            elif head[3] == _PING and not head[4]:
+                sock.sendall(head[:4] + b"\1" + head[5:] + content)
 
 
 def silent_programs(server: ServedProcess) -> str:
@@ -239,6 +256,8 @@ def main() -> None:
     if given.watch:
         asyncio.run(watch(given.watch))
         return
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     print_machine("rankmesh", "grpcio", "msgspec", "numpy")
     wanted = [one for one in ATTACKS if given.only in (None, one.__name__)]
     rows = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
+from io import BytesIO
 
 from .faults import TooLong
 from .steps import Steps
@@ -31,21 +32,21 @@ def inflate(data: bytes, limit: int) -> Steps[bytes]:
 
     Raises zlib.error for damaged data, TooLong beyond `limit` bytes.
     """
-    found = bytearray()
+    found = BytesIO()  # it gives its bytes away without a copy
     stream = zlib.decompressobj(_EITHER)
     for piece in _pieces(data):
         while len(piece):
             if stream.eof:
                 stream = zlib.decompressobj(_EITHER)
-            found += stream.decompress(piece, _GIVEN)
-            if len(found) > limit:
+            found.write(stream.decompress(piece, _GIVEN))
+            if found.tell() > limit:
                 raise TooLong(f"inflated, it has more than {limit} bytes: send less at once.")
             piece = stream.unused_data if stream.eof else stream.unconsumed_tail
             yield
-    found += stream.flush(_TAKEN)
+    found.write(stream.flush(_TAKEN))
     if not stream.eof:
         raise zlib.error("it ends too early")
-    return bytes(found)
+    return found.getvalue()
 
 
 def _pieces(data: bytes) -> Iterator[bytes]:
