@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import ModelProto, helper
+from onnx import ModelProto, helper, numpy_helper
 from unusual_blocks import BLOCKS
 from unusual_graphs import BATCH, Draft, Value
 from unusual_operators import OPERATORS
-from unusual_spellings import spell
+from unusual_spellings import is_real, spell
 
 _SHAPES = ((4,), (8,), (4, 5), (6, 8), (2, 6, 6), (4, 4, 4), (1, 8), (), (8, 4))
 _OPSETS = range(13, 24)
@@ -40,9 +40,9 @@ class RandomModel:
         """The file of the model; NPZ files have its inputs by number, as names may be no files."""
         path = folder / "model.onnx"
         path.write_bytes(self.model.SerializeToString())
-        np.savez(
-            folder / "inputs.npz", **{f"in_{i}": one for i, one in enumerate(self.feeds.values())}
-        )
+        numbers = {one.name: index for index, one in enumerate(self.model.graph.input)}
+        arrays = {f"in_{numbers[name]}": one for name, one in self.feeds.items()}
+        np.savez(folder / "inputs.npz", **arrays)
         return path
 
 
@@ -57,7 +57,24 @@ def random_model(random: Random, most: int = 8) -> RandomModel:
     spellings = spell(model, random)
     renamed = [one.name for one in model.graph.input][: len(names)]
     arrays = {new: feeds[old][1] for old, new in zip(names, renamed, strict=True)}
+    if random.randrange(2):
+        arrays |= _other_defaults(model)
     return RandomModel(model, arrays, tuple(spellings), _tolerance(draft))
+
+
+def _other_defaults(model: ModelProto) -> dict[str, np.ndarray[Any, Any]]:
+    """Other values of the inputs with a default, of floating point: no integers, which shards take
+    as weights.
+    """
+    if model.ir_version < 4:  # their weights are no inputs
+        return {}
+    listed = {one.name for one in model.graph.input if is_real(one)}
+    found = {
+        one.name: numpy_helper.to_array(one)
+        for one in model.graph.initializer
+        if one.name in listed
+    }
+    return {name: np.asarray(array * 1.25, array.dtype) for name, array in found.items()}
 
 
 Feeds = dict[str, tuple[Value, np.ndarray[Any, Any]]]

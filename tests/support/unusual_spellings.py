@@ -170,12 +170,22 @@ def _numbered(graph: GraphProto) -> None:
 
 
 def default_inputs(model: ModelProto, random: Random) -> None:
-    """Weights that are inputs as well: callers may give others."""
+    """Weights that are inputs as well: callers may give others. Shards take integers as weights, so
+    that these come last: inputs have the same numbers everywhere.
+    """
     taken = {one.name for one in model.graph.input}
-    for tensor in model.graph.initializer:
-        if random.randrange(3) == 0 and tensor.name not in taken:
-            info = helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
-            model.graph.input.append(info)
+    infos = [
+        helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+        for tensor in model.graph.initializer
+        if random.randrange(3) == 0 and tensor.name not in taken
+    ]
+    model.graph.input.extend(sorted(infos, key=lambda one: not is_real(one)))
+
+
+def is_real(info: onnx.ValueInfoProto) -> bool:
+    """Whether a value is of floating point."""
+    kinds = TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE
+    return info.type.tensor_type.elem_type in kinds
 
 
 def old_representation(model: ModelProto, _: Random) -> None:

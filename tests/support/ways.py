@@ -112,10 +112,11 @@ def resized(question: Question) -> list[Array]:
     """A Model that is resized to the shapes of the inputs first, and says the shapes of outputs."""
     built = rankmesh.Model()
     built.build_from_file(str(question.path), rankmesh.ModelType.MINDIR)
-    arrays = _ordered(built, question.feeds)
-    built.resize(built.get_inputs(), [list(one.shape) for one in arrays])
+    inputs = built.get_inputs()
+    shapes = [list(getattr(question.feeds.get(one.name), "shape", one.shape)) for one in inputs]
+    built.resize(inputs, shapes)
     promised = [list(one.shape) for one in built.get_outputs()]
-    found = [one.get_data_to_numpy() for one in built.predict(arrays)]
+    found = [one.get_data_to_numpy() for one in built.predict(_ordered(built, question.feeds))]
     for shape, array in zip(promised, found, strict=True):
         assert _promised(shape, array), f"promised {shape}, gave {array.shape}"
     return found
@@ -129,8 +130,9 @@ def _promised(shape: Sequence[int], array: Array) -> bool:
     return len(shape) == array.ndim and all(fits)
 
 
-def _ordered(built: rankmesh.Model, feeds: Mapping[str, Array]) -> list[Array]:
-    return [feeds[one.name] for one in built.get_inputs()]
+def _ordered(built: rankmesh.Model, feeds: Mapping[str, Array]) -> list[Array | rankmesh.Tensor]:
+    """What to predict on: a tensor without data has its default."""
+    return [feeds.get(one.name, one) for one in built.get_inputs()]
 
 
 def sliced(question: Question) -> list[Array]:

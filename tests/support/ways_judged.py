@@ -18,6 +18,7 @@ from ways import Verdict, Way, difference, oracle, verdict
 
 NATURAL: tuple[tuple[str, str, str], ...] = (
     ("convert", r"sizes of what each turn gives are open", "MindIR's loops stack known sizes only"),
+    ("convert", r"has no array for the inputs", "inputs of a MindIR have no default"),
 )
 """The way (by its last word), what its text has, and why no other way refuses."""
 
