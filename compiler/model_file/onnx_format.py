@@ -62,25 +62,13 @@ class OnnxFormat:
         """See ModelFormat.load."""
         if decryption:
             decryption.refuse_plain(path)
-        own = Stamp.of(path)
-        loaded = LoadedModel(read_onnx(path, not weights_folder), path, data_folder=weights_folder)
-        tensors = UserTensors(path, weights_folder)
-        try:
-            tensors.settle(loaded.model)
-            normalise(loaded.model, path)
-            check_signatures(loaded.model, path)
-            from_tensorrt(loaded.model, path)
-            refuse_other_kinds(loaded.model, path)
-        except UnicodeDecodeError as error:  # protobuf decodes names on access
-            raise ModelError(
-                f"{path}: corrupt: a name is not UTF-8 text ({error}). Export it again."
-            ) from error
+        loaded = load_onnx(path, weights_folder)
         if shapes is not None:
             from .resized import resize_onnx
 
             exported = resize_onnx(loaded.model.graph, shapes)
             loaded = replace(loaded, exported=exported)
-        return replace(loaded, files={"": own, **tensors.files})
+        return loaded
 
     def survey(self, path: str, decryption: Decryption | None, weights_folder: str) -> ModelSurvey:
         """See ModelFormat.survey."""
@@ -93,6 +81,27 @@ class OnnxFormat:
     ) -> Mapping[str, str]:
         """Nothing: a Model shows the notes of MindIR files only."""
         return {}
+
+
+def load_onnx(path: str, weights_folder: str, texts: bool = False) -> LoadedModel:
+    """The model in the file at `path` in its normal form. Raises ModelError.
+
+    With `texts` it may take and give texts, too.
+    """
+    own = Stamp.of(path)
+    loaded = LoadedModel(read_onnx(path, not weights_folder), path, data_folder=weights_folder)
+    tensors = UserTensors(path, weights_folder)
+    try:
+        tensors.settle(loaded.model)
+        normalise(loaded.model, path)
+        check_signatures(loaded.model, path)
+        from_tensorrt(loaded.model, path)
+        refuse_other_kinds(loaded.model, path, texts)
+    except UnicodeDecodeError as error:  # protobuf decodes names on access
+        raise ModelError(
+            f"{path}: corrupt: a name is not UTF-8 text ({error}). Export it again."
+        ) from error
+    return replace(loaded, files={"": own, **tensors.files})
 
 
 def read_onnx(path: str, in_place: bool) -> ModelProto:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from onnx import TensorProto, helper
+from onnx import ModelProto, TensorProto, helper
 
 from ...comm.errors import ModelError, UsageError
 from ...comm.loggers import LOG
@@ -109,11 +109,13 @@ class OnnxRuntime:
             options.add_external_initializers(list(held), list(held.values()))
         return self._prepared(self._session(segment, _serialized(segment), options), segment)
 
-    def session_of(self, path: str) -> Any:
-        """A session of a whole file. Raises ModelError where onnxruntime refuses it."""
+    def session_of(self, path: str, model: ModelProto, folder: str) -> Any:
+        """A session of a whole model, of the file at `path`, whose external weights lie in
+        `folder`. Raises ModelError where onnxruntime refuses it.
+        """
         try:
             return ort.InferenceSession(
-                path, self._options(os.path.dirname(path)), providers=self._providers
+                model.SerializeToString(), self._options(folder), providers=self._providers
             )
         except Exception as error:  # onnxruntime's own classes share no base but Exception
             raise session_error(ModelError, f"onnxruntime refuses {path}", error) from error

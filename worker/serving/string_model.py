@@ -6,18 +6,20 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import onnx
-from google.protobuf.message import DecodeError
-from onnx import ModelProto, TensorProto, ValueInfoProto
+from msgspec.structs import replace
+from onnx import TensorProto, ValueInfoProto, numpy_helper
 
 from ...comm.arrays import Array
 from ...comm.errors import InputError, ModelError, UsageError
 from ...comm.serving.orders import ModelReport
 from ...comm.serving.string_tensor import packed, strings_of, unpacked
-from ...comm.serving.tensor_spec import STRINGS, TensorSpec
+from ...comm.serving.tensor_spec import STRINGS, Default, TensorSpec
 from ...comm.serving.weights import WeightReply, WeightRequest
+from ...compiler.model_file.model_format import ONNX
+from ...compiler.model_file.onnx_format import load_onnx
+from ...compiler.onnx_graph.external import external_array
 from ...compiler.onnx_graph.onnx_values import tensor_type
-from ...compiler.onnx_graph.value_kinds import refuse_other_kinds
+from ...compiler.onnx_graph.optional_inputs import optional_inputs
 from ..executors.prepared_segment import session_error
 from ..executors.registry import suited_to
 from ..executors.settings import ONNXRUNTIME
@@ -25,6 +27,7 @@ from ..runtime.program_spec import ProgramSpec
 
 if TYPE_CHECKING:
     from ..executors.onnxruntime import OnnxRuntime
+    from ...compiler.model_file.loaded_model import LoadedModel
 
 
 class StringModel:
@@ -32,15 +35,16 @@ class StringModel:
 
     collective_seconds = 0.0
 
-    def __init__(self, path: str, header: ModelProto, executor: OnnxRuntime) -> None:
-        """`header` is the model without external data. Raises ModelError."""
-        graph, self._path = header.graph, path
-        refuse_other_kinds(header, path, texts=True)
+    def __init__(self, loaded: LoadedModel, executor: OnnxRuntime) -> None:
+        """Raises ModelError where onnxruntime refuses the model."""
+        graph, self._path = loaded.model.graph, loaded.path
+        optional = optional_inputs(loaded.model)
         weights = {one.name for one in graph.initializer}
-        inputs = _specs(path, (one for one in graph.input if one.name not in weights))
-        outputs = _specs(path, graph.output)
-        self._session = executor.session_of(path)
-        self.report = ModelReport(path, inputs, outputs, tuple(range(len(outputs))))
+        inputs = _specs(self._path, (one for one in graph.input if one.name not in weights))
+        inputs += _optional_specs(loaded, optional)
+        outputs = _specs(self._path, graph.output)
+        self._session = executor.session_of(self._path, loaded.model, loaded.folder)
+        self.report = ModelReport(self._path, inputs, outputs, tuple(range(len(outputs))))
 
     def borrow(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
         """See RankModel. Raises InputError for bytes that are not text, ModelError."""
@@ -66,21 +70,42 @@ class StringModel:
 
 
 def open_string_model(spec: ProgramSpec) -> StringModel | None:
-    """The model of `spec`; None where no input or output is strings, or onnxruntime is not to run
-    it. Raises ModelError.
+    """The model of `spec`; None where no input or output is strings, where onnxruntime is not to
+    run it, and where it cannot be read: the error of the program tells why. Raises ModelError.
     """
     name = spec.executor.name or suited_to(spec.device)
-    if name != ONNXRUNTIME or not spec.path.endswith(".onnx"):
+    if name != ONNXRUNTIME or not spec.path.endswith(ONNX.suffix):
         return None
     try:
-        header = onnx.load(spec.path, load_external_data=False)
-    except (OSError, DecodeError):  # the error of the program tells why
+        loaded = load_onnx(spec.path, spec.assets.folder, texts=True)
+    except (OSError, ModelError):
         return None
-    if not any(map(_is_strings, (*header.graph.input, *header.graph.output))):
+    graph = loaded.model.graph
+    if not any(map(_is_strings, (*graph.input, *graph.output))):
         return None
     from ..executors.onnxruntime import open_executor
 
-    return StringModel(spec.path, header, open_executor(spec.executor))
+    return StringModel(loaded, open_executor(spec.executor))
+
+
+def _optional_specs(
+    loaded: LoadedModel, defaults: Mapping[str, TensorProto]
+) -> tuple[TensorSpec, ...]:
+    """The inputs of numbers that a request may leave out."""
+    specs = _specs(loaded.path, (x for x in loaded.model.graph.input if x.name in defaults))
+    return tuple(
+        replace(spec, default=_default(loaded, defaults[spec.name]))
+        for spec in specs
+        if not spec.strings
+    )
+
+
+def _default(loaded: LoadedModel, tensor: TensorProto) -> Default:
+    if tensor.data_location == TensorProto.EXTERNAL:
+        array = external_array(tensor, loaded.folder)
+    else:
+        array = numpy_helper.to_array(tensor)
+    return Default(array.shape, array.tobytes())
 
 
 def _specs(path: str, infos: Iterable[ValueInfoProto]) -> tuple[TensorSpec, ...]:

@@ -137,10 +137,9 @@ def test_maps_behind_texts_are_told_first(tmp_path: Path):
     made.graph.output.append(maps("y"))
     made.opset_import.append(helper.make_opsetid("ai.onnx.ml", 1))
     save(made, str(path))
-    spec = ProgramSpec(str(path), ExecutorSettings())
-    for way in (load_model, lambda _: open_string_model(spec)):
-        with pytest.raises(ModelError, match=r"the output 'y' is a sequence.*'zipmap': False"):
-            way(str(path))
+    assert open_string_model(ProgramSpec(str(path), ExecutorSettings())) is None
+    with pytest.raises(ModelError, match=r"the output 'y' is a sequence.*'zipmap': False"):
+        load_model(str(path))
 
 
 def test_a_sequence_between_two_steps_is_named(tmp_path: Path):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import TensorProto, save
+from onnx import AttributeProto, TensorProto, helper, save
 from onnx_models import model, node
 
 from rankmesh import InputError, ModelError, UsageError
@@ -51,6 +51,40 @@ def test_strings_and_numbers(numbers: StringModel) -> None:
         found = numbers.borrow(given)
         assert unpacked(found["y"]).tolist() == [str(int(one) + 1).encode() for one in texts]
         assert found["n"].tolist() == [int(one) + 1 for one in texts]
+
+
+def test_files_are_read_in_their_normal_form(tmp_path: Path) -> None:
+    """A function with a default attribute, nodes out of order, the long name of ONNX's domain, and
+    an input with a default: as by every other way.
+    """
+    leaky = helper.make_node("LeakyRelu", ["a"], ["b"])
+    leaky.attribute.append(AttributeProto(name="alpha", ref_attr_name="slope", type=1))
+    function = helper.make_function(
+        "own",
+        "Leaky",
+        ["a"],
+        ["b"],
+        [leaky],
+        [helper.make_opsetid("ai.onnx", 17)],
+        attribute_protos=[helper.make_attribute("slope", 0.5)],
+    )
+    nodes = [
+        node("Mul", "h scale", "y"),
+        helper.make_node("Leaky", ["number"], ["h"], domain="own"),
+        helper.make_node("Cast", ["x"], ["number"], domain="ai.onnx", to=1),
+    ]
+    made = model(nodes, {"x": TEXT, "scale": []}, {"y": ["n"]}, constants={"scale": np.float32(3)})
+    made.functions.append(function)
+    made.opset_import.append(helper.make_opsetid("own", 1))
+    save(made, tmp_path / "odd.onnx")
+    found = opened(tmp_path / "odd.onnx")
+    assert found is not None
+    x, scale = found.report.inputs
+    assert (x.name, x.default, scale.name) == ("x", None, "scale")
+    given = {"x": packed(strings_of(["-2", "4"])), "scale": scale.default_array}
+    assert found.borrow(given)["y"].tolist() == [-3, 12]
+    given["scale"] = np.array(1, np.float32)
+    assert found.borrow(given)["y"].tolist() == [-1, 4]
 
 
 def test_what_it_cannot_take_is_told(numbers: StringModel, tmp_path: Path) -> None:
