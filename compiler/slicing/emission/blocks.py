@@ -18,6 +18,7 @@ from ..placement.placements import WHOLE, Placement
 from ..placement.slice_plan import SlicePlan, produced_placements
 from .crossing_graph import crossing_graph
 from .stage_layout import stage_layout
+from .trial import is_numeric
 
 _ENTRY = ".whole"
 """The end of the names of inputs that a block gives another placement."""
@@ -218,7 +219,7 @@ def is_plain(value: ir.Value) -> bool:
     """Whether a value is a tensor of a type that numpy has."""
     if value.dtype is None or isinstance(value.type, (ir.SequenceType, ir.OptionalType)):
         return False
-    return value.dtype != ir.DataType.STRING and value.dtype.numpy().kind in "biuf"
+    return value.dtype != ir.DataType.STRING and is_numeric(value.dtype.numpy())
 
 
 def _taken(node: ir.Node) -> Iterator[str]:

@@ -110,7 +110,7 @@ def _memory(needed: Sequence[int]) -> int:
 
 def _run(shards: WrittenShards, proof: Proof, trial: ShardTrial) -> RankProof | str:
     """The proof by a run of all ranks, or why there is none."""
-    narrow, rounds = is_narrow(shards.graph), proof.tolerance >= _COARSE
+    narrow, rounds = is_narrow(shards.graph), _rounds(shards.graph, proof)
     place = Path(shards.pattern).parent / "trial.npz"  # goes with the folder, if it has to
     try:
         compares, spread = _write_example(shards.graph, proof.sizes, place, rounds)
@@ -132,6 +132,14 @@ def _run(shards: WrittenShards, proof: Proof, trial: ShardTrial) -> RankProof | 
     compared = f"largest relative error {answer.largest:.1e} (tolerance {most:.0e})"
     text = f"run by {counted(shards.ranks, 'rank')} together" + f", {compared}" * compares
     return RankProof(RANKS, text)
+
+
+def _rounds(graph: SourceGraph, proof: Proof) -> bool:
+    """Whether values are rounded to 8 bits: by the model, or because its weights have so many, for
+    which onnxruntime rounds the inputs of products, too.
+    """
+    stored = any(node.op_type == "DequantizeLinear" for node in graph.nodes)
+    return stored or proof.tolerance >= _COARSE
 
 
 _ADVICE = (

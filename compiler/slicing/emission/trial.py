@@ -70,8 +70,10 @@ def _load_weights(model: ir.Model) -> None:
                 value.const_value = ir.Tensor(np.array(tensor.numpy()), dtype=tensor.dtype)
 
 
-def _is_mappable(dtype: np.dtype[Any]) -> bool:
-    """Whether onnxruntime takes arrays of a dtype: those that numpy itself has, texts apart."""
+def is_numeric(dtype: np.dtype[Any]) -> bool:
+    """Whether onnxruntime takes and gives arrays of a dtype: those of numbers and bools that numpy
+    itself has. The kind alone does not tell: that of ml_dtypes' float8_e5m2 is "f", too.
+    """
     return dtype.isbuiltin == 1 and dtype.kind in "biuf"
 
 
@@ -85,7 +87,7 @@ class MappedSession:
         for name, value in list(model.graph.initializers.items()):
             tensor = value.const_value
             assert tensor is not None
-            if tensor.size >= _LEAST and _is_mappable(tensor.dtype.numpy()):
+            if tensor.size >= _LEAST and is_numeric(tensor.dtype.numpy()):
                 self._weights[name] = np.ascontiguousarray(tensor.numpy())
                 del model.graph.initializers[name]
                 model.graph.inputs.append(value)

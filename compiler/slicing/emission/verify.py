@@ -36,7 +36,11 @@ _TOLERANCES = {
     ir.DataType.DOUBLE: 1e-6,
     ir.DataType.FLOAT16: 2e-2,
 }
-_QUANTISED = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT4, ir.DataType.UINT4)
+_QUANTISED = (
+    *(ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT4, ir.DataType.UINT4),
+    *(ir.DataType.FLOAT8E4M3FN, ir.DataType.FLOAT8E4M3FNUZ),
+    *(ir.DataType.FLOAT8E5M2, ir.DataType.FLOAT8E5M2FNUZ),
+)
 _INSIDE = 4
 """How many times the tolerance of outputs other values may have: rounding grows on its way where a
 model divides by small numbers, and shrinks again."""

@@ -187,3 +187,21 @@ def test_a_pipeline_is_run_by_its_ranks(tmp_path: Path) -> None:
     plan = plan_slices(str(path), 4, stages=2)
     report = slice_model(str(path), plan, str(tmp_path / "s"))
     assert "; run by 4 ranks together, largest relative error" in report.verification
+
+
+def _with_weights_of_8_bits(model: ModelProto) -> None:
+    """Quantised weights, for which onnxruntime rounds what they are multiplied with, too."""
+    graph = model.graph
+    stored = np.clip(np.rint(_WEIGHTS["down"] * 40) + 128, 0, 255).astype(np.uint8)
+    graph.initializer[1].CopyFrom(numpy_helper.from_array(stored, "stored"))
+    graph.initializer.append(numpy_helper.from_array(np.full(64, 0.02, np.float32), "scale"))
+    graph.initializer.append(numpy_helper.from_array(np.full(64, 128, np.uint8), "zero"))
+    names = ["stored", "scale", "zero"]
+    graph.node.insert(2, helper.make_node("DequantizeLinear", names, ["down"], axis=1))
+
+
+def test_weights_of_8_bits_round_the_other_factor(tmp_path: Path) -> None:
+    path = str(tmp_path / "quantised.onnx")
+    onnx.save(two_layers(_with_weights_of_8_bits), path)
+    report = slice_model(path, plan_slices(path, 2), str(tmp_path / "shards"))
+    assert report.proof == "ranks"
