@@ -15,6 +15,7 @@ import onnx_ir as ir
 from onnx import TypeProto, helper, numpy_helper
 
 from ..onnx_graph.constant_folding import RANDOM
+from .body_shapes import BODIES, inherit, name_of
 from .contrib_node import ContribNode
 from .contrib_shapes import contrib_dtype, contrib_shapes, is_contributed
 from .misfits import lacks_elements, lacks_rows
@@ -51,28 +52,29 @@ class ShapeRun:
         self._opsets = dict(model.opset_imports)
         for value in model.graph.inputs:
             shape = [_input_size(value, axis, sizes) for axis in range(len(value.shape or ()))]
-            self._enter(value, shape)
+            self.enter(value, shape)
         for value in model.graph.initializers.values():
             tensor = value.const_value
             if tensor is not None:
-                self._enter(value, tensor.shape.numpy())
+                self.enter(value, tensor.shape.numpy())
                 counts = tensor.dtype.is_integer() and tensor.dtype.itemsize > 1
                 if tensor.size <= _LARGEST and counts or tensor.size <= 16:
-                    self.values[_name(value)] = np.array(tensor.numpy())
+                    self.values[name_of(value)] = np.array(tensor.numpy())
         for node in model.graph:
-            self._infer(node)
+            self.infer(node)
 
-    def _enter(self, value: ir.Value, shape: Sequence[int]) -> None:
-        self.shapes[_name(value)] = tuple(int(size) for size in shape)
+    def enter(self, value: ir.Value, shape: Sequence[int]) -> None:
+        """Enter the shape of a value, and its type."""
+        self.shapes[name_of(value)] = tuple(int(size) for size in shape)
         if value.dtype is not None:
-            self._types[_name(value)] = int(value.dtype)
+            self._types[name_of(value)] = int(value.dtype)
 
-    def _infer(self, node: ir.Node) -> None:
+    def infer(self, node: ir.Node) -> None:
         """Enter the shapes of a node's outputs, and their values where they are small integers."""
         known = [value for value in node.inputs if value is not None]
-        if any(_name(value) not in self.shapes for value in known):
-            return self._written(node) if node.op_type in _WRITING else self._declared(node)
-        bodies = _BODIES.get(node.op_type) if node.domain in ("", "ai.onnx") else None
+        if any(name_of(value) not in self.shapes for value in known):
+            return self._written(node) if node.op_type in _WRITING else self._declare(node)
+        bodies = BODIES.get(node.op_type) if node.domain in ("", "ai.onnx") else None
         if bodies is not None:
             return bodies(self, node)
         try:
@@ -86,11 +88,11 @@ class ShapeRun:
             types = self._infer_types(node, proto, known)
         except (onnx.shape_inference.InferenceError, ValueError):
             self.failed += [] if self.unsure.touch(node) else [node]
-            return self._declared(node)
+            return self._declare(node)
         except Exception:  # an operator without a schema, or types that onnx does not know
-            return self._declared(node)
+            return self._declare(node)
         for value in node.outputs:
-            found = types.get(_name(value))
+            found = types.get(name_of(value))
             if found is not None:
                 self._take(value, found, self.unsure.touch(node))
         misfit = lacks_elements(types.values()) or lacks_rows(node, self.shapes, self.values)
@@ -102,37 +104,37 @@ class ShapeRun:
         """Enter the shapes of the outputs of a Split of or into unsure sizes."""
         data = node.inputs[0]
         assert data is not None
-        shapes = self.unsure.parts(node, self.shapes[_name(data)], self.values)
+        shapes = self.unsure.parts(node, self.shapes[name_of(data)], self.values)
         for value, shape in zip(node.outputs, shapes, strict=True):
-            _inherit(value, data)
-            self._enter(value, shape)
+            inherit(value, data)
+            self.enter(value, shape)
 
     def _written(self, node: ir.Node) -> None:
         """Enter the shape of data into which something of an unknown shape is written."""
         (output,), data = node.outputs, node.inputs[0]
-        if data is None or _name(data) not in self.shapes:
-            return self._declared(node)
-        _inherit(output, data)
-        return self._enter(output, self.shapes[_name(data)])
+        if data is None or name_of(data) not in self.shapes:
+            return self._declare(node)
+        inherit(output, data)
+        return self.enter(output, self.shapes[name_of(data)])
 
     def _compared(self, node: ir.Node) -> None:
         """Enter the shape of a comparison, of which older opsets have no inference."""
-        shapes = [self.shapes[_name(value)] for value in node.inputs if value is not None]
+        shapes = [self.shapes[name_of(value)] for value in node.inputs if value is not None]
         (output,) = node.outputs
         output.dtype = ir.DataType.BOOL
-        self._enter(output, np.broadcast_shapes(*shapes))
+        self.enter(output, np.broadcast_shapes(*shapes))
         self._compute(node, ir.to_proto(node), [v for v in node.inputs if v is not None])
 
     def _contributed(self, node: ir.Node) -> None:
         one = ContribNode(node, self.shapes, self.values)
-        self._declared(node)
+        self._declare(node)
         shapes = contrib_shapes(one, self._opsets.get("", 1))
         for index, (value, shape) in enumerate(zip(node.outputs, shapes, strict=False)):
             dtype = contrib_dtype(one, index) if value.dtype is None else None
             if dtype is not None:
                 value.dtype = dtype
-            if shape is not None and _name(value):
-                self._enter(value, shape)
+            if shape is not None and name_of(value):
+                self.enter(value, shape)
 
     def _infer_types(
         self, node: ir.Node, proto: onnx.NodeProto, known: Sequence[ir.Value]
@@ -141,13 +143,15 @@ class ShapeRun:
             node.op_type, self._opsets[node.domain], "" if node.domain == "ai.onnx" else node.domain
         )
         types = {
-            _name(v): helper.make_tensor_type_proto(self._types[_name(v)], self.shapes[_name(v)])
+            name_of(v): helper.make_tensor_type_proto(
+                self._types[name_of(v)], self.shapes[name_of(v)]
+            )
             for v in known
         }
         data = {
-            _name(v): numpy_helper.from_array(self.values[_name(v)], _name(v))
+            name_of(v): numpy_helper.from_array(self.values[name_of(v)], name_of(v))
             for v in known
-            if _name(v) in self.values
+            if name_of(v) in self.values
         }
         opsets = [helper.make_opsetid(name, number) for name, number in self._opsets.items()]
         found: Mapping[str, TypeProto] = onnx.shape_inference.infer_node_outputs(
@@ -157,20 +161,20 @@ class ShapeRun:
 
     def _take(self, value: ir.Value, found: TypeProto, unsure: bool) -> None:
         tensor = found.tensor_type
-        self._types[_name(value)] = tensor.elem_type
+        self._types[name_of(value)] = tensor.elem_type
         if tensor.elem_type:
             value.dtype = ir.DataType(tensor.elem_type)
         sizes = [d.dim_value if d.HasField("dim_value") else -1 for d in tensor.shape.dim]
-        if not tensor.HasField("shape") or unsure or -1 in sizes:
-            self._declared_value(value)
-        if tensor.HasField("shape") and _name(value) not in self.shapes:
-            self.shapes[_name(value)] = self.unsure.shape(sizes)
+        if not tensor.HasField("shape") or -1 in sizes and _fits(value, sizes):
+            self.declare(value)
+        if tensor.HasField("shape") and name_of(value) not in self.shapes:
+            self.shapes[name_of(value)] = self.unsure.shape(sizes)
             if unsure or -1 in sizes:
-                self.unsure.values.add(_name(value))
+                self.unsure.values.add(name_of(value))
 
     def _compute(self, node: ir.Node, proto: onnx.NodeProto, known: Sequence[ir.Value]) -> None:
         """Enter the values of outputs that follow from shapes and small integers."""
-        names = [_name(value) for value in known]
+        names = [name_of(value) for value in known]
         if node.op_type == "Shape":
             start, end = node.attributes.get("start"), node.attributes.get("end")
             taken = slice(start.as_int() if start else 0, end.as_int() if end else None)
@@ -182,7 +186,7 @@ class ShapeRun:
             self._keep(node, evaluated(proto, inputs, self._opsets))
 
     def _is_small(self, node: ir.Node, names: Sequence[str]) -> bool:
-        outputs = [self.shapes.get(_name(value)) for value in node.outputs]
+        outputs = [self.shapes.get(name_of(value)) for value in node.outputs]
         if node.op_type == "NonZero":  # at most a place for each element and axis
             shape = self.shapes[names[0]]
             outputs = [(len(shape), int(np.prod(shape, dtype=np.int64)))]
@@ -193,87 +197,30 @@ class ShapeRun:
     def _keep(self, node: ir.Node, values: Sequence[np.ndarray]) -> None:
         for value, found in zip(node.outputs, values, strict=False):
             if found.dtype.kind in "iub" or found.size <= 16:
-                self.values[_name(value)] = found
-                self.shapes[_name(value)] = found.shape
+                self.values[name_of(value)] = found
+                self.shapes[name_of(value)] = found.shape
                 if self.unsure.touch(node):
-                    self.unsure.values.add(_name(value))
+                    self.unsure.values.add(name_of(value))
 
-    def _declared(self, node: ir.Node) -> None:
+    def _declare(self, node: ir.Node) -> None:
         for value in node.outputs:
-            self._declared_value(value)
+            self.declare(value)
 
-    def _declared_value(self, value: ir.Value) -> None:
+    def declare(self, value: ir.Value) -> None:
         """Enter the shape that the file declares, if its sizes are known."""
         if value.shape is not None:
             sizes = [expression(str(getattr(dim, "value", dim)), self.sizes) for dim in value.shape]
             known = [size for size in sizes if size is not None]
             if len(known) == len(sizes):
-                self._enter(value, known)
-
-    def branches(self, node: ir.Node) -> None:
-        """Enter what both branches of an If have, or the one that the condition picks."""
-        graphs = [node.attributes[name].as_graph() for name in ("then_branch", "else_branch")]
-        failed = list(self.failed)
-        for graph in graphs:
-            for inner in graph:
-                self._infer(inner)
-        self.failed = failed  # the branch that is not taken may not fit
-        condition = self.values.get(_name(node.inputs[0])) if node.inputs[0] is not None else None
-        if condition is not None:
-            graphs = [graphs[0 if condition.all() else 1]]
-        for index, value in enumerate(node.outputs):
-            results = [graph.outputs[index] for graph in graphs]
-            shapes = {self.shapes.get(_name(result)) for result in results}
-            _inherit(value, results[0])
-            self._enter_same(value, shapes)
-            if len(results) == 1 and _name(results[0]) in self.values:
-                self.values[_name(value)] = self.values[_name(results[0])]
-
-    def _enter_same(self, value: ir.Value, shapes: set[Shape | None]) -> None:
-        """Enter the shape, where there is just one and it is known."""
-        (first, *others) = shapes
-        if first is not None and not others:
-            self._enter(value, first)
-        else:
-            self._declared_value(value)
-
-    def loop(self, node: ir.Node) -> None:
-        """Enter the shapes of the values that a Loop carries, where no round changes them."""
-        body = node.attributes["body"].as_graph()
-        states = node.inputs[2:]
-        for value, shape in zip(body.inputs[:2], ((), ()), strict=True):
-            self._enter(value, shape)
-        for value, outer in zip(body.inputs[2:], states, strict=True):
-            if outer is not None:
-                _inherit(value, outer)
-                self._enter(value, self.shapes[_name(outer)])
-        for inner in body:
-            self._infer(inner)
-        changed = self._changed(body.inputs[2:], body.outputs[1:])
-        for index, value in enumerate(node.outputs):
-            if index < len(states) and not changed:
-                _inherit(value, body.outputs[index + 1])
-                self._enter(value, self.shapes[_name(body.inputs[index + 2])])
-            else:
-                self._declared_value(value)
-        if changed:
-            self._forget(body)
-
-    def _changed(self, before: Sequence[ir.Value], after: Sequence[ir.Value]) -> bool:
-        """Whether a round changes the shape of a value, or makes it unknown."""
-        pairs = zip(before, after, strict=False)
-        return any(self.shapes.get(_name(a)) != self.shapes.get(_name(b)) for a, b in pairs)
-
-    def _forget(self, body: ir.Graph) -> None:
-        """Take back what was computed for the first round alone."""
-        names = [_name(value) for value in body.inputs]
-        names += [_name(value) for inner in body.all_nodes() for value in inner.outputs]
-        for name in names:
-            self.shapes.pop(name, None)
-            self.values.pop(name, None)
+                self.enter(value, known)
 
 
-_BODIES = {"If": ShapeRun.branches, "Loop": ShapeRun.loop}
+def _fits(value: ir.Value, sizes: Sequence[int]) -> bool:
+    """Whether a declared shape agrees with sizes that are known, of which -1 is unknown."""
+    if value.shape is None or len(value.shape) != len(sizes):
+        return False
+    pairs = zip(value.shape, sizes, strict=True)
+    return all(own == size or -1 == size or not isinstance(own, int) for own, size in pairs)
 
 
 def _input_size(value: ir.Value, axis: int, sizes: Mapping[str, int]) -> int:
@@ -283,14 +230,3 @@ def _input_size(value: ir.Value, axis: int, sizes: Mapping[str, int]) -> int:
     if isinstance(dim, int):
         return dim
     return size_of(dimension_name(value, axis), sizes)
-
-
-def _inherit(value: ir.Value, other: ir.Value) -> None:
-    """Give a value without a dtype that of another."""
-    if value.dtype is None and other.dtype is not None:
-        value.dtype = other.dtype
-
-
-def _name(value: ir.Value) -> str:
-    assert value.name is not None
-    return value.name

@@ -24,6 +24,7 @@ from .dims import Dims
 from .embeddings import EmbeddingExpansion
 from .identities import IdentityRemoval
 from .opsets import modern
+from .own_names import OwnNames
 
 DEFAULTS = "defaults"
 """The key of a model's `meta` for the defaults of its optional inputs, by name."""
@@ -118,6 +119,7 @@ def made_uniform(model: ir.Model) -> ir.Model:
         passes.RemoveUnusedNodesPass(),
         passes.TopologicalSortPass(),
         passes.NameFixPass(),
+        OwnNames(),
     )
     found = uniform(model).model
     found.meta[DEFAULTS] = model.meta.get(DEFAULTS, {})

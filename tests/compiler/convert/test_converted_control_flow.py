@@ -11,6 +11,7 @@ import pytest
 from conversion_models import BRANCHES, COLLECTED, CONSTANT_START, TURNS
 
 import rankmesh as mslite
+from rankmesh.comm.errors import ModelError
 from rankmesh.compiler.convert.conversion import convert_model
 from rankmesh.compiler.convert.settings import ConversionSettings
 
@@ -61,3 +62,45 @@ def test_turns_that_begin_with_constants(tmp_path: Path) -> None:
 def test_outputs_of_all_turns(tmp_path: Path, count: int) -> None:
     session, model = models(COLLECTED, tmp_path)
     check(session, model, np.float32([1, 2]), np.asarray(count))
+
+
+GROWING = """
+<ir_version: 10, opset_import: ["": 18]>
+growing (float[2] x, int64 count) => (float[9] y, float[7, 7] rows, int64[1] size)
+<float[2] grown, float[3] all>
+{
+    yes = Constant <value = bool {1}> ()
+    two = Constant <value_ints = [2]> ()
+    none = Constant <value_ints = [0]> ()
+    grown, all = Loop (count, yes, x) <
+        body = turn (int64 i, bool go, float[2] h) => (bool again, float[2] h_out, float[5] each) {
+            again = Identity (go)
+            h_out = Concat <axis = 0> (h, h)
+            each = Slice (h, none, two)
+        }
+    >
+    y = Neg (grown)
+    rows = Exp (all)
+    size = Shape (y)
+}
+"""
+"""A body that gives other shapes than it declares, as do the loop and what takes its results."""
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_turns_that_change_a_declared_size(tmp_path: Path, count: int) -> None:
+    """onnxruntime believes the shape declared for `grown`, and so is no judge of it."""
+    _, model = models(GROWING, tmp_path)
+    x = np.float32([1, -2])
+    given = model.get_inputs()
+    for tensor, array in zip(given, (x, np.asarray(count)), strict=True):
+        tensor.set_data_from_numpy(array)
+    y, rows, size = (one.get_data_to_numpy() for one in model.predict(given))
+    np.testing.assert_array_equal(y, np.tile(-x, 2**count))
+    assert rows.shape == (count, 2) and size.tolist() == [2 * 2**count]
+
+
+def test_turns_that_change_the_number_of_dimensions(tmp_path: Path) -> None:
+    source = GROWING.replace("Concat <axis = 0> (h, h)", "Unsqueeze (h, none)")
+    with pytest.raises(ModelError, match="Loop.* the number of dimensions of a value changes"):
+        models(source, tmp_path)

@@ -109,17 +109,49 @@ def test_a_branch_that_the_shapes_pick() -> None:
     assert sizes(found.dims["y"]) == [6]
 
 
-@pytest.mark.parametrize(("operator", "known"), [("Add", True), ("Concat<axis = 0>", False)])
-def test_values_that_a_loop_carries(operator: str, known: bool) -> None:
+@pytest.mark.parametrize(
+    ("update", "wanted"),
+    [
+        ("Add(s, x)", [4, 6]),
+        ("Concat<axis = 0>(s, x)", [None, 6]),
+        ("Concat<axis = 1>(s, s)", [4, None]),
+        ("Unsqueeze(s, zero)", None),
+    ],
+)
+def test_values_that_a_loop_carries(update: str, wanted: list[int | None] | None) -> None:
+    """Whatever the body declares: a size that turns change is open."""
     found = graph(
-        f"""(float[4, 6] x, int64 n, bool c) => (y) {{
-            y = Loop(n, c, x) <body = g (int64 i, bool go, float[a, b] s) => (bool more, t) {{
+        f"""(float[4, 6] x, int64 n, bool c) => (y) <int64[1] zero = {{0}}> {{
+            y = Loop(n, c, x) <body = g (int64 i, bool go, float[4, 6] s)
+                => (bool more, float[4, 6] t) {{
                 more = Identity(go)
-                t = {operator}(s, x)
+                t = {update}
             }}>
         }}"""
     )
-    assert ("y" in found.dims) is known
+    dims = found.dims.get("y")
+    assert (None if dims is None else sizes(dims)) == wanted
+
+
+def test_rows_that_a_loop_gives_and_branches_of_several_sizes() -> None:
+    """False declarations do not count, and the type is known without any."""
+    found = graph(
+        """(float[4, 6] x, int64 n, bool c) => (float[9, 9] s, float[9] d)
+        <float[3] rows, float[1, 6] either> {
+            y, rows = Loop(n, c, x) <body = g (int64 i, bool go, float[4, 6] s)
+                => (bool more, float[4, 6] t, float[2] row) {
+                more = Identity(go)
+                t = Neg(s)
+                row = Exp(s)
+            }>
+            s = Sin(rows)
+            either = If(c) <then_branch = g1 () => (a) { a = Concat<axis = 0>(x, x) },
+                            else_branch = g2 () => (d) { d = Neg(x) }>
+            d = Sin(either)
+        }"""
+    )
+    assert [sizes(found.dims[name]) for name in ("rows", "s")] == [[None, 4, 6]] * 2
+    assert [sizes(found.dims[name]) for name in ("either", "d")] == [[None, 6]] * 2
 
 
 def test_what_happens_for_the_smallest_size_alone_is_no_constant() -> None:
