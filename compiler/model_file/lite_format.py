@@ -33,6 +33,7 @@ class LiteFormat:
         decryption: Decryption | None,
         weights_folder: str,
         shapes: Sequence[tuple[int, ...]] | None,
+        nodes_checked: bool,
     ) -> LoadedModel:
         """See ModelFormat.load. The weights are in the file, whatever `weights_folder` is."""
         from ..lite.lite_file import read_lite

@@ -31,6 +31,7 @@ class MindirFormat:
         decryption: Decryption | None,
         weights_folder: str,
         shapes: Sequence[tuple[int, ...]] | None,
+        nodes_checked: bool,
     ) -> LoadedModel:
         """See ModelFormat.load."""
         from ..mindir.reader import read_model

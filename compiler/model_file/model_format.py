@@ -38,6 +38,7 @@ class ModelFormat(Protocol):
         decryption: Decryption | None,
         weights_folder: str,
         shapes: Sequence[tuple[int, ...]] | None,
+        nodes_checked: bool,
     ) -> LoadedModel:
         """Read the file at `path`; see load_model. Raises ModelError."""
 
@@ -92,11 +93,13 @@ def load_model(
     decryption: Decryption | None = None,
     weights_folder: str = "",
     shapes: Sequence[tuple[int, ...]] | None = None,
+    nodes_checked: bool = True,
 ) -> LoadedModel:
     """Load a model file of any format; ModelError names the file and the reason.
 
     `decryption` opens encrypted MindIR; with it, other files are refused unless it allows them.
     External weights lie in `weights_folder`, by default in the folder of `path`. With `shapes`, in
     the order of the inputs, the model is loaded for other input shapes than it was exported for.
+    Without `nodes_checked`, onnxruntime is to check that nodes are as their operators want them.
     """
-    return format_of(path).load(path, decryption, weights_folder, shapes)
+    return format_of(path).load(path, decryption, weights_folder, shapes, nodes_checked)

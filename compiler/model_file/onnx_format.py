@@ -58,11 +58,12 @@ class OnnxFormat:
         decryption: Decryption | None,
         weights_folder: str,
         shapes: Sequence[tuple[int, ...]] | None,
+        nodes_checked: bool,
     ) -> LoadedModel:
         """See ModelFormat.load."""
         if decryption:
             decryption.refuse_plain(path)
-        loaded = load_onnx(path, weights_folder)
+        loaded = load_onnx(path, weights_folder, nodes_checked)
         if shapes is not None:
             from .resized import resize_onnx
 
@@ -74,7 +75,7 @@ class OnnxFormat:
         """See ModelFormat.survey."""
         from .survey import survey_onnx
 
-        return survey_onnx(self.load(path, decryption, weights_folder, None))
+        return survey_onnx(self.load(path, decryption, weights_folder, None, True))
 
     def user_info(
         self, path: str, decryption: Decryption | None, weights_folder: str
@@ -83,7 +84,9 @@ class OnnxFormat:
         return {}
 
 
-def load_onnx(path: str, weights_folder: str, texts: bool = False) -> LoadedModel:
+def load_onnx(
+    path: str, weights_folder: str, nodes_checked: bool, texts: bool = False
+) -> LoadedModel:
     """The model in the file at `path` in its normal form. Raises ModelError.
 
     With `texts` it may take and give texts, too.
@@ -94,7 +97,7 @@ def load_onnx(path: str, weights_folder: str, texts: bool = False) -> LoadedMode
     try:
         tensors.settle(loaded.model)
         normalise(loaded.model, path)
-        check_signatures(loaded.model, path)
+        check_signatures(loaded.model, path, nodes_checked)
         from_tensorrt(loaded.model, path)
         refuse_other_kinds(loaded.model, path, texts)
     except UnicodeDecodeError as error:  # protobuf decodes names on access

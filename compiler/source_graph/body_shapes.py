@@ -1,7 +1,7 @@
-"""Shapes of bodies: what branches give, and what a loop carries from turn to turn.
+"""Shapes of bodies: infers the shapes of If and Loop from their branches and bodies.
 
-A size in which two branches differ, or that a turn changes, is unsure. What a file declares counts
-only where nothing else is known.
+A size in which two branches differ, or that a turn changes, is unsure. Declarations of the file
+count only where inference knows nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Own names: each node and value of a model gets a name that no other one has.
 
-ONNX lets two bodies use one name, and a graph use it again behind them. What is known of values and
-nodes is kept by their names.
+ONNX lets two bodies use one name, and a graph use it again behind them. Our tables of values and
+nodes have these names as keys.
 """
 
 from __future__ import annotations

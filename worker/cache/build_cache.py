@@ -5,19 +5,22 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from ...comm.errors import ModelError
+from ...comm.errors import ModelError, OutOfMemory
 from ...comm.host.stamp import NO_FILES, Files
 from ...comm.job.rank import Rank
 from ...comm.loggers import LOG
 from ...compiler.model_file.model_assets import NO_ASSETS, ModelAssets
 from ...compiler.onnx_graph.external import NO_MEMORY
 from ..executors.base import Executor, Runnable
+from ..executors.settings import ONNXRUNTIME
 from ..partition.plan import Plan, Segment
 from .identity import BuildOptions, ModelIdentities, ModelIdentity, entry_key
 from .kept_build import KeptBuild, write_entry
@@ -178,23 +181,43 @@ def read_build(
     from ..partition.cut import make_plan
     from ..partition.origin import origins
 
-    loaded = _loaded(path, decryption, assets.folder, shapes)
-    memory, plan = loaded.memory, make_plan(loaded, rank.rank, rank.world_size, assets.groups)
-    plan = msgspec.structs.replace(plan, origins=origins(plan, rank.rank, memory))
-    return Build(
-        plan,
-        memory,
-        lambda segment: executor.prepare(segment, plan.folder, memory),
-        False,
-        loaded.files,
-    )
+    late = executor.name == ONNXRUNTIME and shapes is None  # it checks nodes itself
+    told = partial(_misuse_told, path, decryption, assets.folder) if late else nullcontext
+    with told():
+        loaded = _loaded(path, decryption, assets.folder, shapes, not late)
+        memory, plan = loaded.memory, make_plan(loaded, rank.rank, rank.world_size, assets.groups)
+        plan = msgspec.structs.replace(plan, origins=origins(plan, rank.rank, memory))
+
+    def prepared(segment: Segment) -> Runnable:
+        with told():
+            return executor.prepare(segment, plan.folder, memory)
+
+    return Build(plan, memory, prepared, False, loaded.files)
 
 
-def _loaded(path: str, decryption: Decryption | None, folder: str, shapes: Shapes) -> LoadedModel:
+@contextmanager
+def _misuse_told(path: str, decryption: Decryption | None, folder: str) -> Iterator[None]:
+    """A failure inside becomes the ModelError of the node that is not as its operator wants it,
+    where there is such a node.
+    """
+    try:
+        yield
+    except (MemoryError, OutOfMemory):
+        raise
+    except Exception:
+        from ...compiler.model_file.model_format import load_model
+
+        load_model(path, decryption, folder)  # it checks the nodes
+        raise
+
+
+def _loaded(
+    path: str, decryption: Decryption | None, folder: str, shapes: Shapes, nodes_checked: bool
+) -> LoadedModel:
     """The model for these shapes of its inputs; ModelError where it cannot have them."""
     from ...compiler.model_file.model_format import load_model
 
-    loaded = load_model(path, decryption, folder, shapes)
+    loaded = load_model(path, decryption, folder, shapes, nodes_checked)
     if shapes is not None:
         from ...compiler.resizing.resize_check import check_file  # few ranks resize
 

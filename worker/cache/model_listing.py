@@ -42,7 +42,7 @@ def _stamps(path: str) -> Iterable[Stamp]:
     decryption = decryption_from_environment(os.environ, "AES-GCM")
     form = format_of(path)
     if form is not MINDIR:
-        return form.load(path, decryption, "", None).files.values()
+        return form.load(path, decryption, "", None, False).files.values()
     from ...compiler.mindir.reader import read_model
 
     return read_model(path, decryption, "").files.values()

@@ -82,7 +82,8 @@ class Program:
         try:
             steps = preparation.steps(chosen, buffers, room)
         except ModelError as error:
-            raise ModelError(f"{plan.path}: {error}") from error
+            text = str(error).removeprefix(f"{plan.path}: ")  # some name the file themselves
+            raise ModelError(f"{plan.path}: {text}") from error
         given = {one.value for one in plan.inputs} | {one.value for one in plan.states}
         return cls(
             plan,

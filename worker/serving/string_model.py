@@ -26,8 +26,8 @@ from ..executors.settings import ONNXRUNTIME
 from ..runtime.program_spec import ProgramSpec
 
 if TYPE_CHECKING:
-    from ..executors.onnxruntime import OnnxRuntime
     from ...compiler.model_file.loaded_model import LoadedModel
+    from ..executors.onnxruntime import OnnxRuntime
 
 
 class StringModel:
@@ -77,7 +77,7 @@ def open_string_model(spec: ProgramSpec) -> StringModel | None:
     if name != ONNXRUNTIME or not spec.path.endswith(ONNX.suffix):
         return None
     try:
-        loaded = load_onnx(spec.path, spec.assets.folder, texts=True)
+        loaded = load_onnx(spec.path, spec.assets.folder, nodes_checked=True, texts=True)
     except (OSError, ModelError):
         return None
     graph = loaded.model.graph

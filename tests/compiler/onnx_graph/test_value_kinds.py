@@ -7,14 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import TensorProto, ValueInfoProto, helper, numpy_helper, save
+from onnx import TensorProto, ValueInfoProto, defs, helper, numpy_helper, save
 from onnx_models import model, node
 
 from rankmesh import Model, ModelError, ModelType
 from rankmesh.compiler.convert.conversion import convert_model
 from rankmesh.compiler.convert.settings import ConversionSettings
 from rankmesh.compiler.model_file.model_format import format_of, load_model
-from rankmesh.compiler.onnx_graph.value_kinds import ValueKinds
+from rankmesh.compiler.onnx_graph.value_kinds import ValueKinds, given_kind
 from rankmesh.compiler.slicing.sources import read_source
 from rankmesh.worker.executors.settings import ExecutorSettings
 from rankmesh.worker.partition.cut import make_plan
@@ -173,3 +173,27 @@ def test_kinds_of_loops_and_endless_graphs():
     circle = [node("Identity", "a", "b"), node("Identity", "b", "a")]
     assert ValueKinds(model(circle)).of("a") == ""
     assert ValueKinds(model([node("Mystery", "a", "b")])).of("b") == ""
+
+
+KINDS = {
+    "optional(": "an optional value",
+    "seq(map(": "a sequence of maps",
+    "seq(": "a sequence of tensors",
+    "map(": "a map",
+    "sparse_tensor(": "a sparse tensor",
+    "tensor(string)": "a tensor of texts",
+}
+"""How the types of an operator's schema begin, and what they are."""
+
+
+def kind_of(text: str) -> str:
+    return next((kind for begin, kind in KINDS.items() if text.startswith(begin)), "")
+
+
+@pytest.mark.pure
+def test_what_operators_give_is_as_their_schemas_say():
+    for schema in defs.get_all_schemas_with_history():
+        for index, output in enumerate(schema.outputs):
+            found = set(map(kind_of, output.types))
+            made = helper.make_node(schema.name, [], ["y"], domain=schema.domain)
+            assert given_kind(made, index) == (found.pop() if len(found) == 1 else ""), schema.name
