@@ -25,7 +25,7 @@ from ..onnx_graph.tensorrt_collectives import from_tensorrt
 from ..onnx_graph.value_kinds import refuse_other_kinds
 from .lite_format import MARKS
 from .loaded_model import LoadedModel
-from .node_signatures import check_signatures
+from .node_attributes import check_attributes
 from .normal_form.normal_form import normalise
 from .user_tensors import UserTensors
 
@@ -97,7 +97,11 @@ def load_onnx(
     try:
         tensors.settle(loaded.model)
         normalise(loaded.model, path)
-        check_signatures(loaded.model, path, nodes_checked)
+        check_attributes(loaded.model, path)
+        if nodes_checked:
+            from .node_signatures import check_signatures  # onnx's checker is not for every rank
+
+            check_signatures(loaded.model, path)
         from_tensorrt(loaded.model, path)
         refuse_other_kinds(loaded.model, path, texts)
     except UnicodeDecodeError as error:  # protobuf decodes names on access

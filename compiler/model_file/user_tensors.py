@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,14 @@ MAX_SPARSE = 1 << 29
 """Bytes that the sparse tensors of a file may take once they are dense."""
 
 
+class _DataFile(NamedTuple):
+    """A file with external data: its real path, its place from the model's folder, its bytes."""
+
+    path: str
+    place: str
+    size: int
+
+
 class UserTensors:
     """All tensors of the ONNX file at `path`; their external data lie inside `weights_folder`, by
     default beside it.
@@ -43,6 +51,7 @@ class UserTensors:
     def __init__(self, path: str, weights_folder: str) -> None:
         self._path = path
         self._folders = DataFolders(path, weights_folder)
+        self._data: dict[str, _DataFile] = {}
         self._room = MAX_SPARSE
         self.files: dict[str, Stamp] = {}
         """The stamps of the files with external data, taken before these were read, by their
@@ -108,18 +117,25 @@ class UserTensors:
         del tensor.external_data[:]
         if tensor.data_location != TensorProto.EXTERNAL:
             return
-        offset, length = self._extent(tensor, entries)
         what = f"{self._path}: initializer '{tensor.name}'"
-        place = self._folders.place(entries["location"], what)
-        set_entries(tensor, {"location": place, "offset": offset, "length": length})
+        data = self._data_file(entries.get("location", ""), what)
+        offset, length = self._extent(tensor, entries, data)
+        set_entries(tensor, {"location": data.place, "offset": offset, "length": length})
 
-    def _extent(self, tensor: TensorProto, entries: dict[str, str]) -> tuple[int, int]:
+    def _data_file(self, location: str, what: str) -> _DataFile:
+        """The file at `location`; ModelError, which names `what`, where it may not be read."""
+        if location not in self._data:
+            path = self._folders.resolve(location, what)
+            self.files[location] = Stamp.of(os.path.join(self._folders.named, location))
+            place = self._folders.place(location, what)
+            self._data[location] = _DataFile(path, place, os.path.getsize(path))
+        return self._data[location]
+
+    def _extent(
+        self, tensor: TensorProto, entries: dict[str, str], data: _DataFile
+    ) -> tuple[int, int]:
         """The offset and length of a tensor's data in their file, in bytes."""
         what = f"{self._path}: initializer '{tensor.name}'"
-        location = entries.get("location", "")
-        data = self._folders.resolve(location, what)
-        if location not in self.files:
-            self.files[location] = Stamp.of(os.path.join(self._folders.named, location))
         try:
             needed = stored_bytes(tensor)
             offset, length = _number(entries, "offset"), _number(entries, "length") or needed
@@ -127,12 +143,12 @@ class UserTensors:
             raise ModelError(
                 f"{what} has external data that cannot be read: {error}. Export it again."
             ) from error
-        end, size = offset + max(length, needed), os.path.getsize(data)
-        if offset < 0 or length < 0 or end > size:
+        end = offset + max(length, needed)
+        if offset < 0 or length < 0 or end > data.size:
             raise ModelError(
-                f"{data}: is too short or of another model: initializer '{tensor.name}' of "
-                f"{self._path} lies at bytes {offset} to {end}, and the file has {size}. Copy it "
-                "again, whole."
+                f"{data.path}: is too short or of another model: initializer '{tensor.name}' of "
+                f"{self._path} lies at bytes {offset} to {end}, and the file has {data.size}. "
+                "Copy it again, whole."
             )
         if length != needed:
             raise ModelError(

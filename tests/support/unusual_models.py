@@ -40,8 +40,9 @@ class RandomModel:
         """The file of the model; NPZ files have its inputs by number, as names may be no files."""
         path = folder / "model.onnx"
         path.write_bytes(self.model.SerializeToString())
-        numbers = {one.name: index for index, one in enumerate(self.model.graph.input)}
-        arrays = {f"in_{numbers[name]}": one for name, one in self.feeds.items()}
+        listed = [one.name for one in self.model.graph.input]
+        names = listed if set(self.feeds) <= set(listed) else list(self.feeds)  # some are renamed
+        arrays = {f"in_{names.index(name)}": one for name, one in self.feeds.items()}
         np.savez(folder / "inputs.npz", **arrays)
         return path
 

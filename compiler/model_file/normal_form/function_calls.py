@@ -26,8 +26,6 @@ def expand_calls(model: ModelProto, path: str) -> None:
     Raises ModelError, which names `path`, where functions call themselves, make the model far too
     large, do not fit their calls, or are of an opset that cannot be brought to the model's.
     """
-    if not model.functions:
-        return
     check_bounds(model, path)
     for function in model.functions:
         order_stretch(function.node, path)

@@ -13,7 +13,6 @@ from onnx import GraphProto, ModelProto
 from ....comm.errors import ModelError
 from ...onnx_graph.onnx_values import all_nodes, subgraphs
 from .domains import import_domains, name_domains
-from .function_calls import expand_calls
 from .node_order import order_nodes
 from .passed_values import type_passed_values
 
@@ -34,7 +33,10 @@ def normalise(model: ModelProto, path: str) -> None:
         )
     _check_versions(model, path)
     name_domains(model, path)
-    expand_calls(model, path)
+    if model.functions:
+        from .function_calls import expand_calls  # few files have any
+
+        expand_calls(model, path)
     order_nodes(model.graph, path)
     import_domains(model, dict.fromkeys(node.domain for node in all_nodes(model.graph.node)))
     if model.ir_version < _FIRST_OVERRIDABLE:
