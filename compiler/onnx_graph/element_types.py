@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import onnx
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
 
+from ...comm.errors import ModelError
 from .onnx_values import subgraphs
 
 FLOAT, HALF, BFLOAT16 = int(TensorProto.FLOAT), int(TensorProto.FLOAT16), int(TensorProto.BFLOAT16)
@@ -47,17 +48,18 @@ def _makes_halves(node: NodeProto) -> bool:
 
 def with_types(model: ModelProto) -> GraphProto:
     """The graph with the element types of all values, as onnx infers them, without the weights'
-    data.
+    data. Raises ModelError where onnx does not know the domain of a node.
     """
     graph = model.graph
     weights = [
         helper.make_tensor_value_info(t.name, t.data_type, list(t.dims)) for t in graph.initializer
     ]
     probe = helper.make_graph(graph.node, "types", [*graph.input, *weights], graph.output)
-    inferred = onnx.shape_inference.infer_shapes(
-        helper.make_model(probe, opset_imports=model.opset_import, ir_version=model.ir_version)
-    )
-    return inferred.graph
+    whole = helper.make_model(probe, opset_imports=model.opset_import, ir_version=model.ir_version)
+    try:
+        return onnx.shape_inference.infer_shapes(whole).graph
+    except onnx.shape_inference.InferenceError as error:
+        raise ModelError(f"the types of its values cannot be inferred: {error}") from error
 
 
 def element_types(graph: GraphProto) -> dict[str, int]:

@@ -82,8 +82,7 @@ class Program:
         try:
             steps = preparation.steps(chosen, buffers, room)
         except ModelError as error:
-            text = str(error).removeprefix(f"{plan.path}: ")  # some name the file themselves
-            raise ModelError(f"{plan.path}: {text}") from error
+            raise ModelError(f"{plan.path}: {_without(plan.path, error)}") from error
         given = {one.value for one in plan.inputs} | {one.value for one in plan.states}
         return cls(
             plan,
@@ -252,3 +251,8 @@ def _array(plan: Plan, tensor: TensorProto, memory: Memory) -> Array:
         raise ModelError(
             f"{plan.path}: a constant is corrupt: {error}. Export or copy the file again."
         ) from error
+
+
+def _without(path: str, error: ModelError) -> str:
+    """The text of an error without the file, which some name themselves."""
+    return str(error).removeprefix(f"{path}: ")

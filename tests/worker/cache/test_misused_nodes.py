@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from onnx import NodeProto, helper, save
 from onnx_models import model, node
@@ -52,3 +53,14 @@ def test_a_sound_model_needs_no_table_of_operators(tmp_path: Path) -> None:
     command = [sys.executable, "-P", "-c", _BUILT, path]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_domain_that_a_file_does_not_import(tmp_path: Path) -> None:
+    """float16 is widened for a CPU, by types that onnx infers."""
+    path = str(tmp_path / "m.onnx")
+    made = helper.make_node("Identity", ["x"], ["y"], "Identity y", domain="nowhere")
+    half = (np.float16, [4])
+    save(model([made], {"x": half}, {"y": half}), path)
+    built = rankmesh.Model()
+    with pytest.raises(rankmesh.ModelError, match=r"m\.onnx: .*domain nowhere"):
+        built.build_from_file(path, rankmesh.ModelType.MINDIR)
