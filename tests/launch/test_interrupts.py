@@ -30,11 +30,9 @@ sys.meta_path[sys.meta_path.index(PathFinder)] = Interrupting
 
 MOMENTS = [
     ("slice", "typer"),
-    ("slice", "onnx"),
     ("slice", "highspy"),
     ("slice", "onnxruntime"),
     ("convert", "rankmesh.compiler.convert.conversion"),
-    ("convert", "google.protobuf"),
 ]
 """A command, and the module at whose import the signal comes."""
 
