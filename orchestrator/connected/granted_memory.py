@@ -9,6 +9,7 @@ from collections.abc import Callable
 from ...comm.request_memory.free_list import whole_pages
 from ...comm.request_memory.tensor_arena import ArenaRegion, TensorArena
 from ..endpoint.messages import Room, RoomReturn, RoomWish
+from ..requests.inputs import NoRoomYet
 from .link import EndpointLink, Told, required
 
 _KEPT = 128 << 20
@@ -38,9 +39,9 @@ class GrantedMemory:
     """Rooms that are free are used again, and given back where they are many. For any thread."""
 
     def __init__(
-        self, arena: TensorArena, link: EndpointLink, wait: Callable[[RoomAnswer], None]
+        self, arena: TensorArena, link: EndpointLink, wait: Callable[[RoomAnswer], None] | None
     ) -> None:
-        """`wait` returns once an answer is there."""
+        """`wait` returns once an answer is there; None: in an event loop, which cannot wait."""
         self.arena = arena
         self._link = link
         self._wait = wait
@@ -52,11 +53,13 @@ class GrantedMemory:
     def allocate(self, size: int) -> ArenaRegion:
         """A room of `size` bytes; waits where the orchestrator has to be asked for it.
 
-        Raises OutOfMemory, Closed.
+        Raises OutOfMemory, Closed; NoRoomYet in place of a wait that cannot be.
         """
         found = self.taken(size)
         if found is not None:
             return found
+        if self._wait is None:
+            raise NoRoomYet(f"there is no free room of {size} bytes yet.")
         answer = RoomAnswer()
         self.request(size, answer.tell)
         self._wait(answer)

@@ -6,30 +6,36 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
 
 from ..endpoint.messages import Answered
-from ..requests.inputs import Buffers
-from ..requests.request import Result
+from ..requests.inputs import Buffers, PackedInputs
+from ..requests.request import Request, Result
 from ..requests.request_inputs import Inputs
-from ..requests.step_times import StepTimes
-from ..scheduling.loop_caller import MODELS_OWN
+from ..scheduling.loop_caller import MODELS_OWN, AwaitedRequest, LoopRequest
 from ..scheduling.request_client import GivenInputs
 from .granted_memory import GrantedMemory
 from .link import EndpointLink, Told
-from .remote_model import RemoteModel, spoil
+from .remote_model import RemoteModel
 from .remote_models import RemoteModels
 
 
-class AnsweredTimes(NamedTuple):
-    """The times of a request: see RequestTimes."""
+class RemoteLoopClient:
+    """Requests of one loop to one model of another process. See LoopClient."""
 
-    submitted: float
-    begun: float | None = None
-    replica: int = -1
-    together: int = 0
-    attempts: int = 0
-    steps: tuple[StepTimes, ...] = ()
+    def __init__(self, caller: RemoteLoopCaller, model: RemoteModel) -> None:
+        self._caller, self._model = caller, model
+
+    def packed(
+        self, shapes: Mapping[str, tuple[int, ...]], starts: Mapping[str, int]
+    ) -> PackedInputs:
+        """See InputSpecs.packed."""
+        return self._model.specs.packed(shapes, starts)
+
+    def begin(
+        self, request: LoopRequest, inputs: Inputs, timeout: float | None, priority: int
+    ) -> None:
+        """See RemoteLoopCaller.begin."""
+        self._caller.begin(request, self._model, inputs, timeout, priority)
 
 
 class RemoteLoopCaller:
@@ -54,29 +60,42 @@ class RemoteLoopCaller:
         timeout: float | None,
         priority: int,
         version: int | None = None,
-        ended: Callable[[AnsweredTimes], None] | None = None,
+        ended: Callable[[Request], None] | None = None,
     ) -> Result:
         """See LoopCaller."""
         found = self._models.find(model, version)
+        request = AwaitedRequest(self._loop)
         inputs = await self._written(found, given)
-        seconds = found.card.timeout if timeout == MODELS_OWN else timeout
-        waiter: asyncio.Future[Told] = self._loop.create_future()
-        times = AnsweredTimes(time.monotonic())
-        told_to = partial(_tell, waiter)
-        number = found.send(inputs, seconds, priority, False, version is not None, told_to)
-        try:
-            told = await waiter
-            if isinstance(told, Answered):
-                ran = told.begun, told.replica, told.together, told.attempts, told.steps
-                times = AnsweredTimes(times.submitted, *ran)
-        except asyncio.CancelledError:
-            spoil(inputs)
-            self._link.cancel(number)
-            raise
-        finally:
-            if ended is not None:
-                ended(times)
-        return found.result(told, inputs, every_rank=False)
+        request.ended = ended
+        self.begin(request, found, inputs, timeout, priority, version is not None)
+        await request.wait()
+        return request.result()
+
+    def begin(
+        self,
+        request: LoopRequest,
+        model: RemoteModel,
+        inputs: Inputs,
+        timeout: float | None,
+        priority: int,
+        named: bool = True,
+    ) -> None:
+        """Begin a request to a version of a model, which it may have `named`. It is told after this
+        has returned. Raises Closed.
+        """
+        request.client, request.caller = model, self
+        request.inputs, request.submitted = inputs, time.monotonic()
+        seconds = model.card.timeout if timeout == MODELS_OWN else timeout
+        told_to = partial(_take, request, model, inputs)
+        request.id = model.send(inputs, seconds, priority, False, named, told_to)
+
+    def note(self, request: LoopRequest) -> None:
+        """See EndedRequests: the loop itself has taken the answer."""
+        request.tell()
+
+    def client(self, model: str, version: int | None) -> RemoteLoopClient:
+        """The client of a model, for requests that are alike. Raises NotLoaded."""
+        return RemoteLoopClient(self, self._models.find(model, version))
 
     async def buffers(
         self, model: str, version: int | None, shapes: Mapping[str, Sequence[int]]
@@ -116,6 +135,14 @@ class RemoteLoopCaller:
             waiter.set_result(told)
 
 
-def _tell(waiter: asyncio.Future[Told], told: Told) -> None:
-    if not waiter.done():
-        waiter.set_result(told)
+def _take(request: LoopRequest, model: RemoteModel, inputs: Inputs, told: Told) -> None:
+    """Take what a request was told."""
+    if isinstance(told, Answered):
+        request.begun, request.replica = told.begun, told.replica
+        request.together, request.attempts, request.steps = told.together, told.attempts, told.steps
+    try:
+        result = model.result(told, inputs, every_rank=False)
+    except Exception as error:  # of any class: the request has to end
+        request.set_exception(error)
+    else:
+        request.set_result(result)

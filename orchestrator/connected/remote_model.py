@@ -9,7 +9,7 @@ from ...comm.errors import DeadlineExceeded
 from ...comm.serving.tensor_spec import TensorSpec
 from ..endpoint.messages import Answered, SentRequest, VersionCard
 from ..requests.inputs import Buffers, InputSpecs
-from ..requests.request import Result
+from ..requests.request import Request, Result
 from ..requests.request_inputs import Inputs
 from ..requests.string_outputs import StringOutputs
 from ..scheduling.request_client import GivenInputs
@@ -55,7 +55,7 @@ class RemoteModel:
         told: Callable[[Told], None],
     ) -> int:
         """Send a request; `told` gets the answer, or an error. Gives its number. Raises Closed."""
-        shapes = tuple(array.shape for array in inputs.arrays)
+        shapes = tuple(part.shape for part in inputs.layout.parts)
         version, offset = self.card.version, inputs.region.offset
 
         def message(number: int) -> SentRequest:
@@ -65,6 +65,13 @@ class RemoteModel:
 
         deadline = None if timeout is None else time.monotonic() + timeout
         return self._link.ask(message, told, deadline)
+
+    def abandon(self, request: Request) -> None:
+        """See RequestDropper."""
+        if request.drop():
+            assert isinstance(request.inputs, Inputs)
+            spoil(request.inputs)
+            self._link.cancel(request.id)
 
     def result(self, told: Told, inputs: Inputs, every_rank: bool) -> Result:
         """The result of what a request was told; raises its error."""

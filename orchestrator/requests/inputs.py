@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ...comm.arrays import Array
-from ...comm.errors import InputError, UsageError
+from ...comm.errors import InputError, RankmeshError, UsageError
 from ...comm.request_memory.tensor_arena import ArenaRegion
 from ...comm.serving.tensor_place import Place, place_of
 from ...comm.serving.tensor_spec import TensorLayout, TensorSpec, dtype_named
@@ -19,11 +19,15 @@ from .given_arrays import checked, handed
 from .request_inputs import HandedInputs, Inputs, RequestInputs
 
 
+class NoRoomYet(RankmeshError):
+    """There is memory only after a wait, which the thread of an event loop must not do."""
+
+
 class TensorMemory(Protocol):
     """Memory that ranks read."""
 
     def allocate(self, size: int) -> ArenaRegion:
-        """A region of `size` bytes. Raises OutOfMemory."""
+        """A region of `size` bytes. Raises OutOfMemory, NoRoomYet."""
 
 
 class InputSpecs:
@@ -192,7 +196,7 @@ class PackedInputs:
         ]
 
     def copied(self, message: bytes | memoryview) -> Inputs:
-        """The inputs of a message, in shared memory. Raises OutOfMemory."""
+        """The inputs of a message, in shared memory. Raises OutOfMemory, NoRoomYet."""
         region = self._room()
         for start, end, offset in self._moves:
             region.write(offset, message[start:end])
@@ -200,7 +204,7 @@ class PackedInputs:
 
     def room(self) -> tuple[Inputs, list[memoryview]]:
         """Shared memory for the inputs of a message, and its parts in the order of the message.
-        Raises OutOfMemory.
+        Raises OutOfMemory, NoRoomYet.
         """
         region = self._room()
         memory = region.contents()

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from ...comm.serving.caller_slots import NO_SLOT, CallerSlots
-from ..requests.inputs import Buffers
+from ..requests.inputs import Buffers, PackedInputs
 from ..requests.request import AnyResult, Request, Result
 from ..requests.request_inputs import Inputs
 from .request_client import GivenInputs, RequestClient
@@ -31,12 +31,28 @@ class ClientTable(Protocol):
         """All clients that may have answers."""
 
 
+class RequestDropper(Protocol):
+    """Drops requests to one model."""
+
+    def abandon(self, request: Request) -> None:
+        """Drop a request: its caller waits no more."""
+
+
+class EndedRequests(Protocol):
+    """Takes the requests of one event loop that have ended."""
+
+    def note(self, request: LoopRequest) -> None:
+        """A request has ended: it is told in the loop."""
+
+
 class LoopRequest(Request):
     """One request of an event loop, which is told in the loop when it has ended."""
 
     awake = True
-    client: RequestClient
-    caller: LoopCaller
+    client: RequestDropper
+    caller: EndedRequests
+    ended: Callable[[Request], None] | None = None
+    """Is called with the request at its end, however that was, by the one that waits for it."""
 
     def tell(self) -> None:
         """The request has ended; raises nothing."""
@@ -60,9 +76,6 @@ class LoopRequest(Request):
 class AwaitedRequest(LoopRequest):
     """One request that a coroutine waits for."""
 
-    ended: Callable[[Request], None] | None = None
-    """Is called with the request at its end, however that was."""
-
     def __init__(self, loop: asyncio.AbstractEventLoop, placed: bool = False) -> None:
         self._waiter: asyncio.Future[None] = loop.create_future()
         self.placed = placed
@@ -84,6 +97,25 @@ class AwaitedRequest(LoopRequest):
         finally:
             if self.ended is not None:
                 self.ended(self)
+
+
+class LoopClient:
+    """Requests of one loop to one model, whose inputs come as bytes of messages that are alike."""
+
+    def __init__(self, caller: LoopCaller, client: RequestClient) -> None:
+        self._caller, self._client = caller, client
+
+    def packed(
+        self, shapes: Mapping[str, tuple[int, ...]], starts: Mapping[str, int]
+    ) -> PackedInputs:
+        """See InputSpecs.packed."""
+        return self._client.interface.inputs.packed(shapes, starts)
+
+    def begin(
+        self, request: LoopRequest, inputs: Inputs, timeout: float | None, priority: int
+    ) -> None:
+        """See LoopCaller.begin."""
+        self._caller.begin(request, self._client, inputs, timeout, priority)
 
 
 class LoopCaller:
@@ -175,9 +207,9 @@ class LoopCaller:
         seconds = client.timeout if timeout == MODELS_OWN else timeout
         client.submit_at(self._slot, request, given, seconds, priority)
 
-    def client(self, model: str, version: int | None) -> RequestClient:
-        """The client of a model, for `begin` and `wait`. Raises UsageError."""
-        return self._clients.client(model, version)
+    def client(self, model: str, version: int | None) -> LoopClient:
+        """The client of a model, for requests that are alike. Raises UsageError."""
+        return LoopClient(self, self._clients.client(model, version))
 
     async def buffers(
         self, model: str, version: int | None, shapes: Mapping[str, Sequence[int]]

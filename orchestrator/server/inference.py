@@ -17,10 +17,9 @@ from ..requests.inputs import Buffers, ForeignBuffers, PackedInputs
 from ..requests.loaded_versions import LoadedVersions, NotLoaded
 from ..requests.metrics import ModelMetrics
 from ..requests.request_inputs import Inputs
-from ..scheduling.loop_caller import MODELS_OWN, AwaitedRequest, LoopCaller, LoopRequest
-from ..scheduling.request_client import RequestClient
+from ..scheduling.loop_caller import MODELS_OWN, LoopRequest
 from .catalog import ModelCatalog, ModelDescription
-from .model_source import ModelSource
+from .model_source import AlikeRequests, ModelSource
 from .observation.record import CURRENT
 from .tensor_shapes import client_inputs, client_outputs, model_inputs, model_shapes
 from .triton.conventions import priority_of, seconds_of
@@ -57,8 +56,7 @@ class PreparedInference:
 
     model: ModelDescription
     loaded: Mapping[str, LoadedVersions]
-    caller: LoopCaller
-    client: RequestClient
+    client: AlikeRequests
     inputs: PackedInputs
     seconds: float
     priority: int
@@ -75,7 +73,6 @@ class InferenceService:
         self.versions = models.versions
         """The versions of all models; another mapping after each change."""
 
-        self._loop = loop
         self._caller = models.loop_caller(loop)
         self._last: dict[tuple[str, str], int] = {}
 
@@ -143,14 +140,12 @@ class InferenceService:
         """
         model = request.model
         seconds = seconds_of(request.timeout)
-        caller = self._own_caller()
-        client = caller.client(model.name, int(model.version))
+        client = self._caller.client(model.name, int(model.version))
         return PreparedInference(
             model,
             self.versions(),
-            caller,
             client,
-            client.interface.inputs.packed(model_shapes(model, shapes), starts),
+            client.packed(model_shapes(model, shapes), starts),
             MODELS_OWN if seconds is None else seconds,
             _priority(request),
             tuple(_wanted(request) or model.outputs),
@@ -164,28 +159,13 @@ class InferenceService:
         left: float | None = None,
     ) -> None:
         """Begin a request with its inputs, which has so many seconds `left` (None: no such limit);
-        see LoopCaller.
+        see LoopCaller. Raises QueueFull; Draining, Closed also where its version is being unloaded.
         """
         self._note(prepared.model)
-        client, seconds = prepared.client, prepared.seconds
+        seconds = prepared.seconds
         if left is not None:
             seconds = left if seconds == MODELS_OWN else min(seconds, left)
-        prepared.caller.begin(request, client, inputs, seconds, prepared.priority)
-
-    def repeat(
-        self, prepared: PreparedInference, message: memoryview, left: float | None
-    ) -> AwaitedRequest:
-        """Begin a request with the message that has its inputs; `left` as for `begin`.
-
-        Raises QueueFull, OutOfMemory; Draining, Closed also where its version is being unloaded.
-        """
-        record = CURRENT.get()
-        if record is not None:
-            record.model, record.version = prepared.model.name, prepared.model.version
-        request = AwaitedRequest(self._loop, placed=True)
-        request.ended = None if record is None else record.ran
-        self.begin(request, prepared, prepared.inputs.copied(message), left)
-        return request
+        prepared.client.begin(request, inputs, seconds, prepared.priority)
 
     async def infer(self, request: InferenceRequest) -> InferenceAnswer:
         """The answer to a request. It is cancelled with the coroutine.
@@ -203,11 +183,6 @@ class InferenceService:
                 if now is None or now is model:
                     raise
             request = replace(request, model=now, inputs=client_inputs(model, request.inputs))
-
-    def _own_caller(self) -> LoopCaller:
-        """The caller, in the orchestrator's process."""
-        assert isinstance(self._caller, LoopCaller)
-        return self._caller
 
     def _note(self, model: ModelDescription) -> None:
         """A request comes now."""

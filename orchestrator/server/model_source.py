@@ -9,15 +9,34 @@ from typing import Protocol
 from ...comm.serving.tensor_spec import TensorSpec
 from ..config.class_labels import ClassLabels
 from ..config.published_model import PublishedModel
-from ..requests.inputs import Buffers
+from ..requests.inputs import Buffers, PackedInputs
 from ..requests.loaded_versions import LoadedVersions
 from ..requests.request import Result
+from ..requests.request_inputs import Inputs
+from ..scheduling.loop_caller import LoopRequest
 from ..scheduling.request_client import GivenInputs
 from .observation.record import RequestTimes
 
 
+class AlikeRequests(Protocol):
+    """Sends requests to one model that are alike in all but their inputs. See LoopClient."""
+
+    def packed(
+        self, shapes: Mapping[str, tuple[int, ...]], starts: Mapping[str, int]
+    ) -> PackedInputs:
+        """The inputs of these shapes, by name, each from its start in a message on."""
+
+    def begin(
+        self, request: LoopRequest, inputs: Inputs, timeout: float | None, priority: int
+    ) -> None:
+        """Begin a request."""
+
+
 class RequestSender(Protocol):
     """Sends requests from one asyncio loop. See LoopCaller."""
+
+    def client(self, model: str, version: int | None) -> AlikeRequests:
+        """The sender of requests that are alike. Raises UsageError."""
 
     async def call(
         self,

@@ -9,30 +9,21 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import uvloop
 from processes import PATIENCE
 
 from rankmesh.orchestrator.server.access.gate import Gate
 from rankmesh.orchestrator.server.access.guarded_application import GuardedApplication
-from rankmesh.orchestrator.server.access.guarded_immediate import GuardedImmediate
+from rankmesh.orchestrator.server.frontend.immediate_requests import ImmediateRequests
 from rankmesh.orchestrator.server.frontend.listening_sockets import listening_sockets
 from rankmesh.orchestrator.server.http.acceptor import Acceptor
 from rankmesh.orchestrator.server.http.connection import HttpConnection
 from rankmesh.orchestrator.server.http.connections import OpenConnections
-from rankmesh.orchestrator.server.http.exchange import (
-    BadRequest,
-    HttpPeer,
-    HttpRequest,
-    HttpResponse,
-)
+from rankmesh.orchestrator.server.http.exchange import BadRequest, HttpRequest, HttpResponse
 from rankmesh.orchestrator.server.http.hosts import HostCheck
-from rankmesh.orchestrator.server.http.immediate import (
-    Cancellable,
-    ImmediateExchange,
-    Respond,
-)
+from rankmesh.orchestrator.server.http.immediate import Respond
 from rankmesh.orchestrator.server.http.limits import HttpLimits
 from rankmesh.orchestrator.server.http.received_body import ReceivedBody
 from rankmesh.orchestrator.server.http.request_head import RequestHead
@@ -87,24 +78,26 @@ class ImmediateAnswers:
             return None
         return head.length if head.length <= WHOLE else START
 
-    def find(
-        self, head: RequestHead, start: bytes, peer: HttpPeer | None
-    ) -> ImmediateExchange | None:
+    def find(self, head: RequestHead, start: bytes) -> AtOnce | None:
         return None if head.path == ["task"] else AtOnce(head.path == ["begun"], start)
 
 
 class AtOnce:
-    """The exchange of one request, and its body while that comes."""
+    """One request, its own exchange, and its body while that comes."""
 
     def __init__(self, task: bool, start: bytes) -> None:
         self._task = task
         self._start = start
+        self._body: ReceivedBody | None = None
 
-    def begin(self, body: bytes, respond: Respond) -> Cancellable:
+    def request(self, *_: None) -> AtOnce:
+        return self
+
+    def begin(self, body: bytes, respond: Respond) -> None:
         found = None if self._task else HttpResponse(200, (b"at once: ", body))
-        return asyncio.get_running_loop().call_soon(respond, found)
+        asyncio.get_running_loop().call_soon(respond, found)
 
-    def receive(self, body: ReceivedBody, respond: Respond) -> Cancellable:
+    def receive(self, body: ReceivedBody, respond: Respond) -> None:
         assert body.length is not None
         self._body = body
         memory = memoryview(bytearray(body.length - START))
@@ -116,10 +109,10 @@ class AtOnce:
             self.begin(self._start + bytes(memory), respond)
 
         body.fill(START, iter((memory[:half], memory[:0], memory[half:])), filled)
-        return self
 
-    def cancel(self) -> None:
-        self._body.drop()
+    def cancel(self, refusal: HttpResponse | None = None) -> None:
+        if self._body is not None:
+            self._body.drop()
 
 
 class Served:
@@ -186,7 +179,7 @@ def served(
             application if gate is None else GuardedApplication(application, gate),
             limits,
             HostCheck(),
-            immediate=answers if gate is None else GuardedImmediate(answers, gate),
+            immediate=ImmediateRequests(cast(Any, answers), gate, None),
         )
         (sock,) = listening_sockets("127.0.0.1", 0)
         port = sock.getsockname()[1]

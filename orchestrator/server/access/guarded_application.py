@@ -6,15 +6,14 @@ from ..faults import RoleMissing, TokenMissing, TooManyRequests, fault_of
 from ..http.exchange import (
     Application,
     Header,
-    HttpPeer,
     HttpRequest,
     HttpResponse,
-    address_of,
     error_response,
 )
 from ..http.request_head import RequestHead
 from .gate import Gate
 from .roles import role_of_path
+from .tokens import AccessToken
 
 REFUSALS = (TokenMissing, RoleMissing, TooManyRequests)
 
@@ -30,18 +29,23 @@ class GuardedApplication:
         """See Application."""
         try:
             if not request.admitted:
-                admit(self._gate, request, request.peer)
+                admit(self._gate, request, request.client)
         except REFUSALS as error:
             return _refusal(error)
         return await self._inner.answer(request)
 
 
-def admit(gate: Gate, request: HttpRequest | RequestHead, peer: HttpPeer | None) -> None:
-    """Have a request of `peer` pass the gate. Raises one of REFUSALS."""
+def admit(gate: Gate, request: HttpRequest | RequestHead, client: str) -> AccessToken | None:
+    """Have a request of a client's address pass the gate: its token, if it needs one. Raises one of
+    REFUSALS.
+    """
     role = role_of_path(request.method, request.path)
-    if role is not None:
-        given = request.headers.get(b"authorization", b"").decode("latin-1")
-        gate.count(gate.admit(role, given), address_of(peer))
+    if role is None:
+        return None
+    given = request.headers.get(b"authorization", b"").decode("latin-1")
+    token = gate.admit(role, given)
+    gate.count(token, client)
+    return token
 
 
 def _refusal(error: TokenMissing | RoleMissing | TooManyRequests) -> HttpResponse:

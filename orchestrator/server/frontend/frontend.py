@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..access.gate import Gate
 from ..access.guarded_application import GuardedApplication
-from ..access.guarded_immediate import GuardedImmediate
 from ..access.rates import Rates
 from ..forwarding.forwarder import Forwarder
 from ..forwarding.forwarding_application import ForwardingApplication
@@ -23,7 +22,6 @@ from ..http.connection_counts import ConnectionCounts
 from ..http.connections import OpenConnections
 from ..http.exchange import Application
 from ..http.hosts import HostCheck
-from ..http.immediate import ImmediateApplication
 from ..http.shared_listener import SharedListener
 from ..http.tls_listener import TlsListener
 from ..observation.access_log import AccessLog
@@ -34,6 +32,7 @@ from ..observation.tracing import configured_tracer
 from ..rest.application import RestApplication
 from ..server_state import ServerState
 from ..shared_memory.client_regions import ClientRegions
+from .immediate_requests import ImmediateRequests
 from .server_tls import ServerTls
 from .settings import ServerSettings
 
@@ -41,6 +40,9 @@ if TYPE_CHECKING:
     from ..grpc.server import GrpcServer
 
 _LOG = logging.getLogger("rankmesh.server")
+_OBSERVED_LATER = 0.02
+"""Seconds until requests that have ended are logged and traced."""
+
 Listener = asyncio.Server | TlsListener | SharedListener
 
 
@@ -91,7 +93,8 @@ class Frontend:
         self._gate = Gate.wanted(settings.access, None if shared is None else shared.rates)
         self._log = AccessLog.wanted(settings.access_log)
         tracing = configured_tracer(version, "http" if self._tls is None else "https")
-        self._observer = RequestObserver.wanted(self._log, tracing)
+        later = partial(asyncio.get_running_loop().call_later, _OBSERVED_LATER)
+        self._observer = RequestObserver.wanted(self._log, tracing, later)
         self._shared = shared
         self._listeners: list[Listener] = []
         self._connections: OpenConnections | None = None
@@ -108,6 +111,8 @@ class Frontend:
             self._tls.reload()
         if self._gate is not None:
             self._gate.reload()
+        if self._observer is not None:
+            self._observer.flush()
         if self._log is not None:
             self._log.reopen()
 
@@ -150,6 +155,8 @@ class Frontend:
             self._connections.close()
         if self._grpc is not None:
             await self._grpc.close()
+        if self._observer is not None:
+            self._observer.flush()
         if self._log is not None:
             self._log.close()
 
@@ -168,15 +175,7 @@ class Frontend:
             limits,
             HostCheck(settings.allowed_hosts),
             None if self._observer is None else self._observer.refused,
-            self._immediate(pages),
-        )
-
-    def _immediate(self, pages: RestApplication) -> ImmediateApplication | None:
-        """The part of an application that answers without tasks, where nothing else sees them."""
-        if self._observer is not None or self._forwarder is not None:
-            return None
-        return (
-            pages.repeated if self._gate is None else GuardedImmediate(pages.repeated, self._gate)
+            ImmediateRequests(pages.repeated, self._gate, self._observer),
         )
 
     def _application(self, application: Application) -> Application:

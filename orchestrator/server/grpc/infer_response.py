@@ -51,19 +51,16 @@ class OutputWishes:
             self.classes[one.name] = count
 
 
-def response_head(answer: InferenceAnswer, final: bool) -> ModelInferResponse:
-    """A response without outputs; `final` tells a stream's client that no other follows."""
-    head = ModelInferResponse(
+def response_head(answer: InferenceAnswer) -> ModelInferResponse:
+    """A response without outputs."""
+    return ModelInferResponse(
         model_name=answer.model.name, model_version=answer.model.version, id=answer.id
     )
-    if final:
-        head.parameters["triton_final_response"].bool_param = True
-    return head
 
 
-def response(answer: InferenceAnswer, wishes: OutputWishes, final: bool = False) -> bytes:
-    """A ModelInferResponse, in its encoded form; for `final` see response_head."""
-    head = response_head(answer, final)
+def response(answer: InferenceAnswer, wishes: OutputWishes) -> bytes:
+    """A ModelInferResponse, in its encoded form."""
+    head = response_head(answer)
     tensors: list[memoryview | bytes] = []
     for name, array in answer.outputs.items():
         count = wishes.classes.get(name)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ....comm.errors import InputError
 from .calls import parsed
 from .contents.message_bounds import require_few, require_light, varint
-from .protocol.inference import ModelInferRequest, ModelInferResponse
+from .protocol.inference import InferParameter, ModelInferRequest, ModelInferResponse
 
 _DELIMITED = 2
 _RAW_INPUT = 7 << 3 | _DELIMITED
@@ -18,6 +18,12 @@ _RAW_OUTPUT = bytes([6 << 3 | _DELIMITED])
 _RESPONSE_ID = bytes([3 << 3 | _DELIMITED])
 _STREAMED_ANSWER = bytes([2 << 3 | _DELIMITED])
 _MORE = 0x80
+_FINAL = ModelInferResponse(
+    parameters={"triton_final_response": InferParameter(bool_param=True)}
+).SerializeToString()
+"""A response that tells no more than that no other one follows: fields of a message may come in any
+order, and its bytes behind those of another one belong to that.
+"""
 
 
 class DecodedRequest(NamedTuple):
@@ -80,8 +86,8 @@ def identified(response: bytes, name: str) -> bytes:
 
 
 def streamed(response: bytes) -> bytes:
-    """A response as a ModelStreamInferResponse."""
-    return b"".join((_STREAMED_ANSWER, _length(len(response)), response))
+    """A response as a ModelStreamInferResponse, the final one to its request."""
+    return b"".join((_STREAMED_ANSWER, _length(len(response) + len(_FINAL)), response, _FINAL))
 
 
 def _split(body: bytes) -> tuple[bytes, list[memoryview], list[int]]:

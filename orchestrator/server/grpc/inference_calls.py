@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
 from ....comm.errors import InputError
+from ...scheduling.loop_caller import AwaitedRequest
 from ..faults import fault_of
 from ..forwarding.forwarder import Forwarder
+from ..observation.record import CURRENT
+from ..repeated.prepared_request import UNFIT
 from ..server_state import ServerState
 from ..shared_memory.client_regions import ClientRegions
 from ..shared_memory.forwarded_regions import InRegion
@@ -20,7 +24,8 @@ from .calls import CallContext, CallHandler, known_fault, refuse
 from .infer_request import inference_request, shared_inputs
 from .infer_response import OutputWishes, response
 from .infer_stream import InferenceStream
-from .infer_wire import decoded, streamed
+from .infer_wire import decoded, identified, streamed
+from .prepared_call import PreparedCall
 from .protocol.inference import ModelStreamInferResponse
 from .repeated_calls import RepeatedCalls
 from .transport.library import grpc
@@ -107,7 +112,7 @@ class InferenceCalls:
         """The answer to one request of a stream; an error is one as well, unless `strict`."""
         try:
             try:
-                answer = streamed(await self._answered(body, context, final=True))
+                answer = streamed(await self._answered(body, context))
             except InRegion:
                 assert self._forwarder is not None
                 answer = streamed(await self._forwarder.call("ModelInfer", body))
@@ -119,15 +124,15 @@ class InferenceCalls:
         self.answers["OK"] += 1
         return answer
 
-    def _answered(self, body: bytes, context: CallContext, final: bool = False) -> Awaitable[bytes]:
-        """The response to a message; one of a stream is the `final` one of its request."""
-        repeated = self._repeated.find(body)
-        decoding = partial(self._decoded, body, context, final)
-        if repeated is None:
-            return decoding()
-        return repeated.answer(body, _named(), context.time_remaining(), final, decoding)
+    async def _answered(self, body: bytes, context: CallContext) -> bytes:
+        """The response to a message, which came before in all but its tensors, or is decoded."""
+        prepared = self._repeated.find(body)
+        if prepared is not None:
+            with suppress(*UNFIT):
+                return await _repeated(prepared, body, context.time_remaining())
+        return await self._decoded(body, context)
 
-    async def _decoded(self, body: bytes, context: CallContext, final: bool) -> bytes:
+    async def _decoded(self, body: bytes, context: CallContext) -> bytes:
         """The response to a message of any form."""
         given = decoded(body)
         service = self._state.service()
@@ -148,9 +153,19 @@ class InferenceCalls:
         answer = await service.infer(called)
         if wishes.places:
             await write_outputs(answer, wishes.places)
-        if wishes.plain and not shared and self._forwarder is None:
+        if wishes.plain and not shared:
             self._repeated.note(service, given, request)
-        return response(answer, wishes, final)
+        return response(answer, wishes)
+
+
+async def _repeated(prepared: PreparedCall, body: bytes, left: float | None) -> bytes:
+    """The response to a message that fits, which has so many seconds `left`."""
+    request = AwaitedRequest(asyncio.get_running_loop(), placed=True)
+    inputs = prepared.inference.inputs.copied(memoryview(body))
+    prepared.begin(request, inputs, CURRENT.get(), left)
+    await request.wait()
+    found, name = prepared.response(request), _named()
+    return identified(found, name) if name else found
 
 
 def _stream_error(body: bytes, error: Exception) -> bytes:

@@ -1,7 +1,7 @@
-"""Repeated calls: messages that came before in all but their raw contents, without protobuf.
+"""Repeated calls: finds the prepared call of a message by the bytes around its raw contents.
 
-Most clients send one message again and again with other tensors. The bytes around the tensors are
-read once: they tell the model, the places of the inputs, and all of the response but its tensors.
+They tell the model, the places of the inputs, and all of the response but its tensors: no protobuf
+is read or made.
 """
 
 from __future__ import annotations
@@ -59,6 +59,6 @@ class RepeatedCalls:
         if self._count >= _KEPT:
             self._kept.clear()
             self._count = 0
-        alike = [one for one in self._kept.get(size, ()) if one.loaded is call.loaded]
+        alike = [one for one in self._kept.get(size, ()) if one.current]
         self._count += 1
         self._kept[size] = [*alike[1 - _ALIKE :], call]

@@ -7,10 +7,10 @@ from math import inf
 from typing import cast
 
 from .connection_host import ConnectionHost, Phase
+from .current_request import CurrentRequest
 from .exchange import BadRequest, HttpRequest, HttpResponse, address_of, error_response
 from .flow import Flow
 from .head_parser import HeadParser
-from .immediate import Cancellable
 from .received_body import ReceivedBody
 from .request_head import RequestHead
 from .response_head import CONTINUE, sent
@@ -36,11 +36,8 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._pending = bytearray()
         self._parser: HeadParser | None = None
         self._body: ReceivedBody | None = None
-        self._request: HttpRequest | None = None
-        self._task: Cancellable | None = None
-        self._begun: tuple[RequestHead, bytes] | None = None
-        """The request that is answered without a task, and its body, if `_body` has it not."""
-
+        self._client = ""
+        self._current: CurrentRequest | None = None
         self._keep_alive = True
         self.deadline = inf
         """The moment of the loop's clock at which the client has been too slow."""
@@ -60,6 +57,7 @@ class HttpConnection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """See asyncio.Protocol."""
         self._flow.begin(cast(asyncio.Transport, transport))  # uvloop's is of no class of asyncio
+        self._client = address_of(self._flow.transport)
         if self._server.add(self):
             self._extend(self._server.limits.header_seconds)
         else:
@@ -68,10 +66,8 @@ class HttpConnection(asyncio.BufferedProtocol):
     def connection_lost(self, error: Exception | None) -> None:
         """See asyncio.Protocol. A request whose client is gone is cancelled."""
         self._server.remove(self)
+        self._end_request(None)
         self._flow.end()
-        task, self._task, self._body = self._task, None, None
-        if task is not None:
-            task.cancel()
 
     def pause_writing(self) -> None:
         """See asyncio.Protocol."""
@@ -138,10 +134,11 @@ class HttpConnection(asyncio.BufferedProtocol):
         except BadRequest as error:
             self._refuse(error.status, str(error))
 
-    def _begin_at_once(self, head: RequestHead, at: int) -> bool:
+    def _begin_at_once(self, current: CurrentRequest, at: int) -> bool:
         """Begin a request without a task, where the application can, once the beginning of its body
         is there; whether no task is to answer it for now.
         """
+        head = current.head
         end = at + (head.immediate or 0)
         if len(self._pending) < end:
             if self.phase is not Phase.BODY:
@@ -150,31 +147,32 @@ class HttpConnection(asyncio.BufferedProtocol):
             return True
         start = bytes(self._pending[at:end])
         immediate = self._server.immediate
-        exchange = immediate.find(head, start, self._flow.transport) if immediate else None
-        if exchange is None:
+        request = immediate.find(head, start, self._client) if immediate else None
+        if request is None:
             return False
         if head.immediate == head.length:
             del self._pending[:end]
             self._await_response(head)
-            self._begun = head, start
-            self._task = exchange.begin(start, self._respond_at_once)
+            current.immediate, current.start = request, start
+            request.begin(start, self._respond_at_once)
         else:
             del self._pending[:at]
-            self._begun = head, b""
+            current.immediate = request
             body = self._receive(head)
             self._take_body(body)
-            self._task = exchange.receive(body, self._respond_at_once)
+            request.receive(body, self._respond_at_once)
         return True
 
     def _respond_at_once(self, response: HttpResponse | None) -> None:
         """Send a response that no task has made; without one, have a task make it."""
-        begun, self._begun = self._begun, None
-        if self._flow.transport is None or begun is None:
+        current = self._current
+        if self._flow.transport is None or current is None:
             return
         if response is not None:
             return self._respond(response)
-        self._pending[:0] = begun[1]
-        self._begin(begun[0], admitted=True)
+        self._pending[:0] = current.start
+        current.immediate = None
+        self._begin(current, admitted=True)
 
     def _take_body(self, body: ReceivedBody) -> None:
         data, self._pending = self._pending, bytearray()
@@ -199,18 +197,20 @@ class HttpConnection(asyncio.BufferedProtocol):
                 self._extend(self._server.limits.header_seconds)
             return
         head, self._parser = self._server.heads.read(bytes(self._pending[:end]))
-        if head.immediate is None or not self._begin_at_once(head, end):
+        self._current = current = CurrentRequest(head)
+        if head.immediate is None or not self._begin_at_once(current, end):
             del self._pending[:end]
-            self._begin(head)
+            self._begin(current)
 
-    def _begin(self, head: RequestHead, admitted: bool = False) -> None:
+    def _begin(self, current: CurrentRequest, admitted: bool = False) -> None:
         """Answer a request, whose body may still be on its way; for `admitted` see HttpRequest."""
+        head = current.head
         body = self._body or self._receive(head)
-        self._request = request = HttpRequest(
-            head.method, head.path, head.headers, body, self._flow.transport, admitted=admitted
+        current.request = request = HttpRequest(
+            head.method, head.path, head.headers, body, self._client, admitted=admitted
         )
         self._server.require(head)
-        self._task = self._server.loop.create_task(self._answer(request))
+        current.task = self._server.loop.create_task(self._answer(request))
         self._take_body(body)
 
     def _receive(self, head: RequestHead) -> ReceivedBody:
@@ -232,7 +232,7 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def _respond(self, response: HttpResponse) -> None:
         """Send a response, then await the next request or close."""
-        body, self._body, self._request, self._task = self._body, None, None, None
+        body, self._body, self._current = self._body, None, None
         if body is not None and not body.complete:
             self._keep_alive = False
         self._send(response, self._keep_alive)
@@ -248,15 +248,17 @@ class HttpConnection(asyncio.BufferedProtocol):
     def _refuse(self, status: int, text: str) -> None:
         """Send an error and close; a task that answers the request is cancelled."""
         response = error_response(status, text)
-        request, task = self._request, self._task
-        if request is not None:
-            request.refusal = response
-        if task is not None:
-            task.cancel()
-        self._server.note_refusal(address_of(self._flow.transport), request, response)
-        self._body, self._request, self._task, self._begun = None, None, None, None
+        self._end_request(response)
         self._send(response, False)
         self._leave()
+
+    def _end_request(self, refusal: HttpResponse | None) -> None:
+        """End the current request, if there is one; None: its client is gone."""
+        current, self._current, self._body = self._current, None, None
+        if current is None:
+            self._server.note_refusal(self._client, None, refusal)
+        elif not current.end(refusal):
+            self._server.note_refusal(self._client, current.head, refusal)
 
     def _send(self, response: HttpResponse, keep_alive: bool) -> None:
         if self._flow.transport is not None:
@@ -285,7 +287,7 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def _wanted(self) -> None:
         """The application waits for bytes of the body."""
-        request = self._request
+        request = None if self._current is None else self._current.request
         if request and request.headers.get(b"expect", b"").lower() == b"100-continue":
             self._flow.send((CONTINUE,))
         self._flow.resume()

@@ -7,7 +7,7 @@ from collections import Counter
 from enum import Enum
 from typing import Protocol
 
-from .exchange import Application, HttpRequest, HttpResponse
+from .exchange import Application, HttpResponse
 from .head_reader import HeadReader
 from .immediate import ImmediateApplication
 from .limits import HttpLimits
@@ -73,6 +73,8 @@ class ConnectionHost(Protocol):
         """Raise BadRequest for a request that is too large, or for another host."""
 
     def note_refusal(
-        self, client: str, request: HttpRequest | None, response: HttpResponse
+        self, client: str, head: RequestHead | None, response: HttpResponse | None
     ) -> None:
-        """A connection has refused a request; None: its head cannot be read."""
+        """A connection has refused a request, whose head is None if it cannot be read; without a
+        response the client is gone before the request has begun. With neither nothing has happened.
+        """

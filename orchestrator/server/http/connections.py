@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from .connection_host import Connection
 from .eviction import EvictionOrder
-from .exchange import Application, BadRequest, HttpRequest, HttpResponse
+from .exchange import Application, BadRequest, HttpResponse
 from .head_reader import HeadReader
 from .hosts import HostCheck
 from .immediate import ImmediateApplication
@@ -16,9 +16,9 @@ from .limits import HttpLimits
 from .request_head import RequestHead
 from .response_head import Clock
 
-OnRefusal = Callable[[str, HttpRequest | None, HttpResponse], None]
-"""Is told what a connection refuses: the client's address, the request if its head could be read,
-and the response.
+OnRefusal = Callable[[str, RequestHead | None, HttpResponse | None], None]
+"""Is told what a connection refuses: the client's address, the head if it could be read, and the
+response; None where the client is gone before its request has begun.
 """
 
 _SCRATCH = 1 << 16
@@ -100,11 +100,11 @@ class OpenConnections:
         return None if self.immediate is None else self.immediate.takes(head)
 
     def note_refusal(
-        self, client: str, request: HttpRequest | None, response: HttpResponse
+        self, client: str, head: RequestHead | None, response: HttpResponse | None
     ) -> None:
         """A connection has refused a request."""
-        if self._on_refusal is not None:
-            self._on_refusal(client, request, response)
+        if self._on_refusal is not None and (head is not None or response is not None):
+            self._on_refusal(client, head, response)
 
     async def drain(self, seconds: float) -> None:
         """Close each connection once it is idle, and all after `seconds`."""

@@ -49,7 +49,9 @@ class HttpRequest:
     path: Sequence[str]
     headers: Mapping[bytes, bytes]
     body: BodyStream
-    peer: HttpPeer | None = None
+    client: str = ""
+    """The address of the client; empty where it is not known."""
+
     refusal: HttpResponse | None = None
     """The response of the connection itself, which has cancelled the application's task."""
 
@@ -58,11 +60,6 @@ class HttpRequest:
 
     admitted: bool = False
     """Whether it has passed the gate, where there is one: it counts once."""
-
-    @property
-    def client(self) -> str:
-        """The address of the client; empty where it has none."""
-        return address_of(self.peer)
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from .exchange import HttpPeer, HttpResponse
+from .exchange import HttpResponse
 from .received_body import ReceivedBody
 from .request_head import RequestHead
 
@@ -13,25 +13,21 @@ Respond = Callable[[HttpResponse | None], None]
 """Takes the response; None: the application wants to answer the request in a task."""
 
 
-class Cancellable(Protocol):
-    """A request that is being answered: a task, or a call that has begun."""
-
-    def cancel(self) -> object:
-        """Answer it no more."""
-
-
-class ImmediateExchange(Protocol):
-    """The way to answer requests that are alike. The response is given once, later, unless the
-    request is cancelled.
+class ImmediateRequest(Protocol):
+    """One request that needs no task. The response is given once, later, unless the request is
+    cancelled.
     """
 
-    def begin(self, body: bytes, respond: Respond) -> Cancellable:
-        """Begin to answer a request, given its body."""
+    def begin(self, body: bytes, respond: Respond) -> None:
+        """Begin to answer it, given its body."""
 
-    def receive(self, body: ReceivedBody, respond: Respond) -> Cancellable:
+    def receive(self, body: ReceivedBody, respond: Respond) -> None:
         """Receive a body of which only the beginning is there, and then begin to answer it. The
         body is given back before the application wants a task.
         """
+
+    def cancel(self, refusal: HttpResponse | None = None) -> None:
+        """Answer it no more: its client is gone, or gets this response of the connection."""
 
 
 class ImmediateApplication(Protocol):
@@ -42,9 +38,7 @@ class ImmediateApplication(Protocol):
         want a task. It is asked once for all of them.
         """
 
-    def find(
-        self, head: RequestHead, start: bytes, peer: HttpPeer | None
-    ) -> ImmediateExchange | None:
-        """The exchange for a request of `peer` whose body begins like this; None: it wants a
-        task.
+    def find(self, head: RequestHead, start: bytes, client: str) -> ImmediateRequest | None:
+        """The request of a client, by its address, whose body begins like this. It is not begun
+        yet; None: it wants a task.
         """

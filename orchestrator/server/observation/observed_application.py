@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..http.exchange import Application, HttpRequest, HttpResponse
-from .request_observer import REQUEST_ID, RequestObserver
-
-_LONGEST_ID = 200
+from .request_observer import RequestObserver, identify
 
 
 class ObservedApplication:
@@ -25,7 +23,6 @@ class ObservedApplication:
             response = await self._inner.answer(request)
         finally:
             self._observer.end_http(record, response or request.refusal)
-        if not record.id.isprintable() or len(record.id) > _LONGEST_ID:
-            return response
-        header = (REQUEST_ID.encode(), record.id.encode("latin-1", "replace"))
-        return replace(response, headers=(*response.headers, header))
+        response = replace(response)  # it may be that of others as well
+        identify(response, record)
+        return response

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from typing import Protocol
 
 from ...requests.step_times import StepTimes
@@ -44,6 +43,10 @@ class RequestTimes(Protocol):
 class RequestTrace(Protocol):
     """The trace of one request, as RequestSpans makes it."""
 
+    @property
+    def id(self) -> str:
+        """The id of the trace, 32 hexadecimal digits."""
+
     def enter(self) -> None:
         """Have all that this task does from here on be part of the request."""
 
@@ -51,27 +54,22 @@ class RequestTrace(Protocol):
         """A request to a model has ended, at a second of `time.monotonic`."""
 
     def end(self, record: RequestRecord) -> None:
-        """The request has ended."""
+        """The request has ended, at the moment that its record tells."""
 
 
-@dataclass(slots=True)
 class RequestRecord:
     """One request; `id` is that of its message, or of its header, or made. Times are in seconds.
 
-    Of a stream, `queue_seconds` and `run_seconds` are the sums of its requests'.
+    Of a stream, `queue_seconds` and `run_seconds` are the sums of its requests'. Values that most
+    requests have are those of the class, so that a record costs little to make.
     """
 
-    client: str
-    method: str
-    path: str
-    id: str
-    bytes_in: int | None = None
-    bytes_out: int = 0
-    token: str = ""
-    model: str = ""
-    version: str = ""
-    status: str = CLOSED_BY_CLIENT
-    trace_id: str = ""
+    bytes_out = 0
+    token = ""
+    model = ""
+    version = ""
+    status = CLOSED_BY_CLIENT
+    trace_id = ""
     trace: RequestTrace | None = None
     queue_seconds: float | None = None
     """Before ranks were given it, the last time; None where no model was asked."""
@@ -79,7 +77,14 @@ class RequestRecord:
     run_seconds: float | None = None
     """From then until their answer was taken; None where no rank was given it."""
 
-    began: float = field(default_factory=time.monotonic)
+    ended = 0.0
+
+    def __init__(
+        self, client: str, method: str, path: str, id: str, bytes_in: int | None = None
+    ) -> None:
+        self.client, self.method, self.path = client, method, path
+        self.id, self.bytes_in = id, bytes_in
+        self.began = time.monotonic()
 
     def ran(self, request: RequestTimes) -> None:
         """A request to a model has ended, however that was."""

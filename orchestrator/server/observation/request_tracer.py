@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from functools import lru_cache
+from types import MappingProxyType
 
 from opentelemetry import context, propagate, trace
 from opentelemetry.context import Context
@@ -19,6 +21,10 @@ from .record import RequestRecord, RequestTimes
 GRPC = "gRPC"
 """The method of requests of gRPC."""
 
+_KEPT = 256
+"""Names and attributes of spans that are kept: those of most requests came before."""
+
+_NO_PARENT = Context()
 _FAULTS = frozenset(
     {"DEADLINE_EXCEEDED", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "UNKNOWN", "DATA_LOSS"}
 )
@@ -32,35 +38,44 @@ class RequestTracer:
         """`scheme` of the server's URLs."""
         self._tracer = tracer
         self._scheme = scheme
+        self._fields = propagate.get_global_textmap().fields
 
     def begin(self, record: RequestRecord, headers: Mapping[str, str]) -> RequestSpans:
         """The spans of a request, which goes on the trace that its headers name."""
-        parent = propagate.extract(headers)
+        parent = _NO_PARENT if self._fields.isdisjoint(headers) else propagate.extract(headers)
         if record.method == GRPC:
-            name, attributes = _of_grpc(record)
+            name, attributes = _of_grpc(record.path, record.client)
         else:
-            name, attributes = _of_http(record, headers, self._scheme)
-        span = self._tracer.start_span(name, parent, SpanKind.SERVER, attributes)
-        record.trace_id = trace.format_trace_id(span.get_span_context().trace_id)
-        return RequestSpans(self._tracer, span, trace.set_span_in_context(span, parent))
+            named = headers.get("user-agent"), headers.get("host", "")
+            client = record.client
+            name, attributes = _of_http(record.method, record.path, client, *named, self._scheme)
+        kind, began = SpanKind.SERVER, _epoch(record.began)
+        span = self._tracer.start_span(name, parent, kind, attributes, start_time=began)
+        return RequestSpans(self._tracer, span, parent)
 
 
 class RequestSpans:
     """The span of one request, and those of its runs."""
 
-    def __init__(self, tracer: trace.Tracer, span: Span, within: Context) -> None:
+    def __init__(self, tracer: trace.Tracer, span: Span, parent: Context) -> None:
         self._tracer = tracer
         self._span = span
-        self._within = within
+        self._parent = parent
+
+    @property
+    def id(self) -> str:
+        """See RequestTrace."""
+        return trace.format_trace_id(self._span.get_span_context().trace_id)
 
     def enter(self) -> None:
         """Have all that this task does from here on be part of the request."""
-        context.attach(self._within)
+        context.attach(trace.set_span_in_context(self._span, self._parent))
 
     def ran(self, request: RequestTimes, ended: float) -> None:
         """A request to a model has ended, at a second of `time.monotonic`."""
         if self._span.is_recording():
-            self._note(self._within, request, ended)
+            within = trace.set_span_in_context(self._span, self._parent)
+            self._note(within, request, ended)
 
     def _note(self, within: Context, request: RequestTimes, ended: float) -> None:
         """Make the spans of a request to a model, or of a step."""
@@ -86,6 +101,8 @@ class RequestSpans:
     def end(self, record: RequestRecord) -> None:
         """The request has ended."""
         span, status = self._span, record.status
+        if not span.is_recording():
+            return
         span.set_attribute("rankmesh.request.id", record.id)
         if record.model:
             span.set_attribute("rankmesh.model.name", record.model)
@@ -99,7 +116,7 @@ class RequestSpans:
         if failed:
             span.set_attribute("error.type", status)
             span.set_status(Status(StatusCode.ERROR))
-        span.end()
+        span.end(_epoch(record.ended))
 
     def _child(
         self, within: Context, name: str, begun: float, ended: float, attributes: dict[str, int]
@@ -110,34 +127,33 @@ class RequestSpans:
         child.end(_epoch(ended))
 
 
+@lru_cache(maxsize=_KEPT)
 def _of_http(
-    record: RequestRecord, headers: Mapping[str, str], scheme: str
-) -> tuple[str, dict[str, str | int]]:
+    method: str, path: str, client: str, agent: str | None, host: str, scheme: str
+) -> tuple[str, Mapping[str, str | int]]:
     """The name of a span and its attributes."""
-    route = route_of(record.path)
+    route = route_of(path)
     found: dict[str, str | int] = {
-        "http.request.method": record.method or "_OTHER",
-        "url.path": record.path,
+        "http.request.method": method or "_OTHER",
+        "url.path": path,
         "url.scheme": scheme,
-        "client.address": record.client,
+        "client.address": client,
     }
     if route:
         found["http.route"] = route
-    if "user-agent" in headers:
-        found["user_agent.original"] = headers["user-agent"]
-    name, _, port = headers.get("host", "").rpartition(":")
+    if agent is not None:
+        found["user_agent.original"] = agent
+    name, _, port = host.rpartition(":")
     if name and port.isdigit():
         found.update({"server.address": name, "server.port": int(port)})
-    return f"{record.method or 'HTTP'} {route}".rstrip(), found
+    return f"{method or 'HTTP'} {route}".rstrip(), MappingProxyType(found)
 
 
-def _of_grpc(record: RequestRecord) -> tuple[str, dict[str, str | int]]:
-    method = record.path.lstrip("/")
-    return method, {
-        "rpc.system.name": "grpc",
-        "rpc.method": method,
-        "client.address": record.client,
-    }
+@lru_cache(maxsize=_KEPT)
+def _of_grpc(path: str, client: str) -> tuple[str, Mapping[str, str | int]]:
+    method = path.lstrip("/")
+    found = {"rpc.system.name": "grpc", "rpc.method": method, "client.address": client}
+    return method, MappingProxyType(found)
 
 
 def _epoch(moment: float) -> int:

@@ -10,7 +10,7 @@ from importlib.metadata import version as version_of
 from ....comm.serving.tensor_spec import TensorSpec
 from ...config.class_labels import ClassLabels
 from ...config.published_model import PublishedModel
-from ...connected.granted_memory import GrantedMemory, RoomAnswer
+from ...connected.granted_memory import GrantedMemory
 from ...connected.link import EndpointLink
 from ...connected.loop_caller import RemoteLoopCaller
 from ...connected.loop_link import LoopLink
@@ -34,7 +34,7 @@ class ConnectedModels:
         """
         link = EndpointLink(sock, "the orchestrator")
         arena = await asyncio.to_thread(link.welcome, version_of("rankmesh"))
-        memory = GrantedMemory(arena, link, RoomAnswer.wait)
+        memory = GrantedMemory(arena, link, None)
         LoopLink(link, memory, asyncio.get_running_loop(), ended).start()
         return cls(link, memory)
 

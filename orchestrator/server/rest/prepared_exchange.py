@@ -1,30 +1,30 @@
-"""Prepared exchange: a request and its response, of which only the tensors are still to come."""
+"""Prepared exchange: a prepared request of REST, which is answered without a task."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 
-from ....comm.errors import Closed, Draining
-from ...requests.loaded_versions import NotLoaded
-from ...requests.request import AnyResult
+from ...requests.request import Request
 from ...requests.request_inputs import Inputs
 from ...scheduling.loop_caller import LoopRequest
 from ..http.exchange import HttpResponse, Part
-from ..http.immediate import Cancellable, Respond
+from ..http.immediate import Respond
 from ..http.received_body import ReceivedBody
 from ..http.response_head import header_lines
 from ..inference import InferenceAnswer, InferenceService
-from ..sent_outputs import sent_outputs, wanted_arrays
-from ..tensor_shapes import client_outputs
+from ..observation.record import RequestRecord
+from ..observation.request_observer import RequestObserver, identify
+from ..repeated.prepared_request import UNFIT, PreparedRequest
 from .document_reader import ReadDocument
 from .fault_response import fault_response
 
-_KEPT = 64
 
-
-class PreparedExchange:
-    """The part that all requests with one head and one document have in common."""
+class PreparedExchange(PreparedRequest[HttpResponse]):
+    """The part that all requests with one head and one document have in common. It keeps responses
+    of which only the document counts.
+    """
 
     def __init__(
         self,
@@ -36,38 +36,17 @@ class PreparedExchange:
         """`document` is `text` in a body. Each input begins at its start: here in the body, in a
         subclass elsewhere. Raises InputError, NotLoaded.
         """
-        self.text = text
         head, forms = document
         shapes = {one.tensor.name: one.shape for one in head.inputs}
-        self._service = service
-        self._versions = service.versions
+        super().__init__(service, head.request({}, forms.names), shapes, starts)
+        self.text = text
         self._forms = forms
-        self.inference = service.prepare(head.request({}, forms.names), shapes, starts)
-        self._responses: dict[object, HttpResponse] = {}
-        """By the form of the outputs: the response, of which only the document counts."""
 
-    def current(self) -> bool:
-        """Whether it still holds: each change of the models ends it."""
-        return self.inference.loaded is self._versions()
-
-    def begin(self, body: bytes, respond: Respond) -> Cancellable:
-        """See ImmediateExchange."""
-        request = _PreparedRequest(self, respond)
-        try:
-            self.submit(request, self.inputs_of(body))
-        except Exception as error:  # of any class: the client gets its codes
-            return asyncio.get_running_loop().call_soon(respond, self._fault(error))
-        return request
-
-    def receive(self, body: ReceivedBody, respond: Respond) -> Cancellable:
-        """See ImmediateExchange."""
-        try:
-            inputs, places = self.inference.inputs.room()
-        except Exception as error:  # of any class, likewise
-            return asyncio.get_running_loop().call_soon(respond, self._fault(error))
-        request = _ReceivedRequest(self, respond, body, inputs, places)
-        body.fill(len(self.text), iter(places), request.submit)
-        return request
+    def request(
+        self, observer: RequestObserver | None, record: RequestRecord | None
+    ) -> ExchangeRequest:
+        """One of the requests, which is not begun yet; an observed one has a record."""
+        return ExchangeRequest(self, observer, record)
 
     def inputs_of(self, body: bytes) -> Inputs:
         """The inputs of a request with this body, in shared memory. Raises OutOfMemory."""
@@ -77,85 +56,105 @@ class PreparedExchange:
         """The parts behind the document of a response with these elements of its outputs."""
         return elements
 
-    def submit(self, request: LoopRequest, inputs: Inputs) -> None:
-        """Begin a request with its inputs. Raises what LoopCaller.begin raises."""
-        self._service.begin(request, self.inference, inputs)
-
     def response(self, request: LoopRequest) -> HttpResponse | None:
-        """The response to a request that has ended; None where it wants a task."""
+        """The response to a request that has ended; None where a task has to answer it."""
         try:
-            found = request.any_result()
-            form, elements = sent_outputs(found, self.inference.outputs)
-            known = self._responses.get(form) or self._note_response(form, found)
+            known, elements = self.outputs_of(request)
             tail = self.tail_of(elements)
-        except Exception as error:  # of any class, likewise
-            return self._fault(error)
+        except UNFIT:
+            return None
+        except Exception as error:  # of any class: the client gets its codes
+            return fault_response(error, self.inference.model.name)
         return HttpResponse(200, (*known.parts, *tail), known.headers, lines=known.lines)
 
-    def _fault(self, error: Exception) -> HttpResponse | None:
-        """The response for an error; None where a task asks the current version, if there is one,
-        as this one is being unloaded.
-        """
-        if isinstance(error, (NotLoaded, Draining, Closed)):
-            return None
-        return fault_response(error, self.inference.model.name)
-
-    def _note_response(self, form: object, found: AnyResult) -> HttpResponse:
-        inference = self.inference
-        named = client_outputs(inference.model, wanted_arrays(found, inference.outputs))
-        response = self._forms.response(InferenceAnswer(inference.model, "", named))
+    def _head_of(self, answer: InferenceAnswer) -> HttpResponse:
+        """See PreparedRequest."""
+        response = self._forms.response(answer)
         response.lines = header_lines(response)
         response.parts = response.parts[:1]
-        if len(self._responses) >= _KEPT:
-            self._responses.clear()
-        self._responses[form] = response
         return response
 
 
-class _PreparedRequest(LoopRequest):
-    """One request of a prepared exchange."""
+class ExchangeRequest(LoopRequest):
+    """One request of a prepared exchange. See ImmediateRequest."""
 
     placed = True
-
-    def __init__(self, exchange: PreparedExchange, respond: Respond) -> None:
-        self._exchange, self._respond = exchange, respond
-
-    def tell(self) -> None:
-        """See LoopRequest.tell."""
-        self._respond(self._exchange.response(self))
-
-
-class _ReceivedRequest(_PreparedRequest):
-    """One request whose inputs are received where ranks read them."""
+    _respond: Respond
+    _body: ReceivedBody | None = None
+    _places: Sequence[memoryview] = ()
+    _begun = False
 
     def __init__(
         self,
         exchange: PreparedExchange,
-        respond: Respond,
-        body: ReceivedBody,
-        inputs: Inputs,
-        places: Sequence[memoryview],
+        observer: RequestObserver | None,
+        record: RequestRecord | None,
     ) -> None:
-        """The body fills the `places`, which are those of the inputs."""
-        super().__init__(exchange, respond)
-        self._body, self._received, self._places = body, inputs, places
+        self._exchange, self._observer, self._record = exchange, observer, record
 
-    def submit(self) -> None:
-        """The inputs are there."""
+    def begin(self, body: bytes, respond: Respond) -> None:
+        """See ImmediateRequest."""
+        self._respond = respond
         try:
-            self._exchange.submit(self, self._received)
-        except Exception as error:  # of any class, likewise
-            self.set_exception(error)
+            self._submit(self._exchange.inputs_of(body))
+        except Exception as error:  # of any class: the client gets its codes
+            self._fail(error)
 
-    def cancel(self) -> None:
-        """See LoopRequest.cancel."""
-        self._body.drop()
-        if self._body.complete:
+    def receive(self, body: ReceivedBody, respond: Respond) -> None:
+        """See ImmediateRequest."""
+        self._respond, self._body = respond, body
+        try:
+            inputs, self._places = self._exchange.inference.inputs.room()
+        except Exception as error:  # of any class, likewise
+            return self._fail(error)
+        body.fill(len(self._exchange.text), iter(self._places), partial(self._filled, inputs))
+
+    def cancel(self, refusal: HttpResponse | None = None) -> None:
+        """See ImmediateRequest."""
+        if self._body is not None:
+            self._body.drop()
+        if self._begun:
             super().cancel()
+        self.dropped = True
+        self._end()
+        self._observe(refusal)
 
     def tell(self) -> None:
-        """See LoopRequest.tell. A task reads the body anew."""
-        response = self._exchange.response(self)
+        """See LoopRequest.tell."""
+        if self.dropped:
+            return
+        self._end()
+        response, body = self._exchange.response(self), self._body
         if response is None:
-            self._body.give_back(b"".join((self._exchange.text, *self._places)))
+            if self._places and body is not None:  # a task reads the body anew
+                body.give_back(b"".join((self._exchange.text, *self._places)))
+        else:
+            self._observe(response)
         self._respond(response)
+
+    def _filled(self, inputs: Inputs) -> None:
+        """The inputs are there."""
+        try:
+            self._submit(inputs)
+        except Exception as error:  # of any class, likewise
+            self._fail(error)
+
+    def _submit(self, inputs: Inputs) -> None:
+        self._exchange.begin(self, inputs, self._record)
+        self._begun = True
+
+    def _fail(self, error: Exception) -> None:
+        """End with an error before ranks were asked."""
+        Request.set_exception(self, error)
+        asyncio.get_running_loop().call_soon(self.tell)
+
+    def _end(self) -> None:
+        if self.ended is not None:
+            self.ended(self)
+
+    def _observe(self, response: HttpResponse | None) -> None:
+        """Have the observer know of the response; None: the client is gone."""
+        if self._observer is not None and self._record is not None:
+            self._observer.end_http(self._record, response)
+            if response is not None:
+                identify(response, self._record)

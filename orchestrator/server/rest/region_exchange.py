@@ -30,15 +30,15 @@ class RegionExchange(PreparedExchange):
     def __init__(self, service: InferenceService, document: ReadDocument, text: bytes) -> None:
         """Raises InputError, NotLoaded."""
         head, forms = document
-        self._places = [place for _, place in head.shared.values()]
-        starts = accumulate((place.size for place in self._places), initial=0)
+        self._sources = [place for _, place in head.shared.values()]
+        starts = accumulate((place.size for place in self._sources), initial=0)
         super().__init__(service, document, text, dict(zip(head.shared, starts, strict=False)))
         self._targets = [forms.places[name] for name in self.inference.outputs]
 
     def inputs_of(self, body: bytes) -> Inputs:
         """See PreparedExchange. Raises InputError where the client has shortened a region."""
         inputs, parts = self.inference.inputs.room()
-        copy_from_places(self._places, parts, inputs)
+        copy_from_places(self._sources, parts, inputs)
         return inputs
 
     def tail_of(self, elements: Sequence[Part]) -> Sequence[Part]:

@@ -1,14 +1,12 @@
-"""Repeated inference: requests that came before in all but their tensors, without a task for each.
+"""Repeated inference: finds the prepared exchange of a request by its head and its document.
 
-Most clients send one request again and again with other tensors. Its head and its
-document are read once: they tell the model, the places of the inputs, and the head and the document
-of the response. RestApplication answers all other requests.
+They tell the model, the places of the inputs, and the head and the document of the response.
+RestApplication answers all other requests.
 """
 
 from __future__ import annotations
 
 from ....comm.errors import InputError, RankmeshError
-from ..http.exchange import HttpPeer
 from ..http.request_head import RequestHead
 from ..inference import InferenceService
 from ..server_state import ServerState
@@ -39,18 +37,16 @@ class RepeatedInference:
         documents.regions.watch(self._prepared.clear)
 
     def takes(self, head: RequestHead) -> int | None:
-        """See ImmediateApplication."""
+        """How many bytes of the body a `find` needs; see ImmediateApplication."""
         found, length = _document_length(head), head.length or 0
         return length if found is not None and length <= _SMALL else found
 
-    def find(
-        self, head: RequestHead, start: bytes, peer: HttpPeer | None
-    ) -> PreparedExchange | None:
-        """See ImmediateApplication."""
+    def find(self, head: RequestHead, start: bytes) -> PreparedExchange | None:
+        """The exchange of a request whose body begins like this, if it can be prepared."""
         length = self._lengths.get(head)
         text = start[: self._note_length(head) if length is None else length]
         prepared = self._prepared.get((head, text))
-        if prepared is None or not prepared.current():
+        if prepared is None or not prepared.current:
             prepared = self._prepare(head, text)
         return prepared
 

@@ -92,6 +92,7 @@ def test_a_response_is_one_that_protobuf_reads(tensors: list[bytes]) -> None:
     body = encoded(head, tensors)
     head.raw_output_contents.extend(tensors)
     assert ModelInferResponse.FromString(body) == head
+    head.parameters["triton_final_response"].bool_param = True
     assert ModelStreamInferResponse.FromString(streamed(body)).infer_response == head
 
 

@@ -27,6 +27,7 @@ from served_models import echo
 
 from rankmesh.orchestrator.requests.request import Request
 from rankmesh.orchestrator.server.http.exchange import HttpResponse
+from rankmesh.orchestrator.server.http.request_head import RequestHead
 from rankmesh.orchestrator.server.observation.http_route import route_of
 from rankmesh.orchestrator.server.observation.record import RequestRecord
 from rankmesh.orchestrator.server.observation.request_observer import RequestObserver
@@ -172,7 +173,8 @@ def exporter() -> InMemorySpanExporter:
 def observer(exporter: InMemorySpanExporter, **options: Any) -> RequestObserver:
     provider = TracerProvider(**options)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    return RequestObserver(None, RequestTracer(provider.get_tracer("rankmesh"), "https"))
+    tracer = RequestTracer(provider.get_tracer("rankmesh"), "https")
+    return RequestObserver(None, tracer, later=lambda flush: flush())
 
 
 def begun(seen: RequestObserver, method: str, path: str, headers: dict[str, str]) -> RequestRecord:
@@ -205,12 +207,31 @@ def test_a_request_that_no_rank_was_given_has_no_run(exporter: InMemorySpanExpor
 
 
 @pytest.mark.pure
+def test_a_request_without_a_task_has_its_spans_at_its_end(exporter: InMemorySpanExporter) -> None:
+    seen = observer(exporter)
+    path = ["v2", "models", "a", "infer"]
+    head = RequestHead("POST", path, {b"traceparent": PARENT.encode()}, 4, True)
+    record = seen.record_of(head, "::1")
+    assert not exporter.get_finished_spans()
+    request = Request()
+    request.submitted = request.begun = record.began
+    record.ran(request)
+    seen.end_http(record, HttpResponse())
+    queue, run, whole = exporter.get_finished_spans()
+    assert (queue.name, run.name, whole.name) == ("queue", "run", "POST /v2/models/{model}/infer")
+    assert {f"{one.context.trace_id:032x}" for one in (queue, run, whole)} == {TRACE}
+    assert whole.end_time is not None and run.end_time is not None
+    assert whole.end_time >= run.end_time - 1_000_000  # clocks that are read one after the other
+
+
+@pytest.mark.pure
 def test_traces_that_are_not_sampled_keep_their_id(exporter: InMemorySpanExporter) -> None:
     seen = observer(exporter, sampler=ALWAYS_OFF)
     record = begun(seen, "GET", "/v2", {"traceparent": PARENT})
     record.ran(Request())
     seen.end_http(record, HttpResponse())
-    assert record.trace_id == TRACE and not exporter.get_finished_spans()
+    assert record.trace is not None and record.trace.id == TRACE
+    assert not exporter.get_finished_spans()
 
 
 @pytest.mark.pure

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...comm.arrays import Array
-from ..requests.placed_outputs import PlacedOutputs
-from ..requests.request import AnyResult
-from .datatypes import sent_elements
+from ....comm.arrays import Array
+from ...requests.placed_outputs import PlacedOutputs
+from ...requests.request import AnyResult
+from ..datatypes import sent_elements
+
+Elements = list[bytes | memoryview]
+"""The elements of each output, as bytes."""
 
 
-def sent_outputs(found: AnyResult, names: Sequence[str]) -> tuple[object, list[bytes | memoryview]]:
+def sent_outputs(found: AnyResult, names: Sequence[str]) -> tuple[object, Elements]:
     """The form of outputs, and the elements of those that are asked for, in this order; of a
     request that has ended, and did not ask for every rank's.
 

@@ -1,0 +1,1 @@
+"""Repeated requests: those that came before in all but their tensors, whichever the protocol."""
