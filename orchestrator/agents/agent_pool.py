@@ -165,7 +165,7 @@ class AgentPool:
         orders = RemoteOrders(number, tuple(devices), self._arena, route, agent.shares_arena)
         specs = agent.specs(devices, len(spec.ranks), spec.settings.threads)
         control = RemoteControl(number, agent.weights, agent.send)
-        return RemotePart(number, specs, agent.send, orders, control, models, self._loop, alone)
+        return RemotePart(number, specs, agent, orders, control, models, self._loop, alone)
 
     def _release(self, agent: RemoteAgent, part: RemotePart) -> None:
         agent.release(part)

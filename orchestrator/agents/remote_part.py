@@ -34,7 +34,7 @@ from ...comm.agents.order_messages import (
 from ...comm.agents.weight_messages import RankAnswered
 from ...comm.job.placement import RankSpec
 from ...comm.processes.event_callback import EventCallback
-from ...comm.processes.event_loop import Action
+from ...comm.processes.event_loop import Action, Timer
 from ...comm.processes.output import Log
 from ...comm.processes.rank_events import (
     CallbackFailed,
@@ -48,6 +48,7 @@ from ...comm.processes.rank_events import (
 from ...comm.processes.supervised_process import SupervisedProcess
 from ...comm.request_memory.owned_arena import Region
 from ...comm.serving.orders import InvalidRankData, ServeJob
+from ...comm.transport.frame_stream import StreamEnded
 from ...comm.transport.messages import Failed
 from ..event_loop.loop import EventLoopThread
 from ..replica.control import read_report
@@ -62,6 +63,9 @@ _ENDED = 2.0
 """Seconds within which the ranks of a lost agent end, as the kernel or the agent ends them."""
 _EXIT_GRACE = 5.0
 """Seconds within which a process ends that has closed its connection."""
+
+_UNTOLD = 30.0
+"""Seconds within which an agent tells of the end of ranks, or of those that do not end."""
 
 _LAST_ANSWERS = 1.0
 """Seconds within which the last answers of a process come that has ended."""
@@ -83,6 +87,16 @@ class WholeIncarnation(Protocol):
         """A part is lost, and its processes may still write: the ranks start again without it."""
 
 
+class AgentOfRanks(Protocol):
+    """The agent of a part, as that sees it; for any thread."""
+
+    def send(self, message: ToAgent, tensors: Sequence[memoryview]) -> None:
+        """Send a message and the tensors that follow."""
+
+    def end(self, reason: str | None = None) -> None:
+        """End the connection, for a reason."""
+
+
 class RemotePart:
     """The processes of one incarnation that one agent starts, and what it tells of them.
 
@@ -93,16 +107,14 @@ class RemotePart:
         self,
         incarnation: int,
         specs: Sequence[RankSpec],
-        send: Callable[[ToAgent, Sequence[memoryview]], None],
+        agent: AgentOfRanks,
         orders: RemoteOrders,
         control: RemoteControl,
         models: ModelSender,
         loop: EventLoopThread,
         connection: RankConnection | None,
     ) -> None:
-        """`send` takes messages for the agent. `connection` brings the orders, where this is the
-        one rank of a replica.
-        """
+        """`connection` brings the orders, where this is the one rank of a replica."""
         self.incarnation = incarnation
         self.specs = specs
         self.gone = self.lost = False
@@ -112,14 +124,20 @@ class RemotePart:
         self.culprit: int | None = None
         self.orders = orders
         self.control = control
-        self._send = send
+        self._agent = agent
         self._models = models
         self._loop = loop
-        self._ending = False
+        self._untold: Timer | None = None
+        """Ends the connection of an agent that does not tell of the end which it was asked for."""
+
         self._connection = connection
         if connection is not None:
             connection.take_by(self.take)
             connection.when_ended(self._note_end_of_connection)
+
+    @property
+    def _ending(self) -> bool:
+        return self._untold is not None
 
     @property
     def fetching(self) -> bool:
@@ -141,13 +159,16 @@ class RemotePart:
 
     def tell(self, message: ToAgent) -> None:
         """Send a message to the agent."""
-        self._send(message, ())
+        self._agent.send(message, ())
 
     def end(self, asked: bool) -> None:
         """End the processes: at once, or as they have been `asked` to end."""
-        self._ending = True
+        reason = f"it has told nothing of the end of its ranks for {_UNTOLD:g} s"
+        self._untold = self._loop.call_later(_UNTOLD, partial(self._agent.end, reason))
         self._models.close()
-        if not self.gone:
+        if self.gone:
+            self._untold.cancel()
+        else:
             self.tell(EndIncarnation(self.incarnation, asked))
 
     def lose(self, text: str) -> None:
@@ -170,27 +191,45 @@ class RemotePart:
         size: int,
         read_into: Callable[[memoryview], None],
     ) -> None:
-        """Take a message of the agent, and the `size` bytes behind it."""
-        if isinstance(message, ModelWish):
-            failed = self._models.answer(message.wish)
-            if failed is not None:
-                self._loop.call_soon(self._notify.guarded(partial(self._fail, failed)))
-            return
+        """Take a message of the agent, and the `size` bytes behind it.
+
+        Raises StreamEnded, and InvalidRankData for a message that cannot be, whatever is wrong with
+        it: the thread may be that of a caller.
+        """
         try:
-            match message:
-                case OrderDone():
-                    self.orders.finish(message, size, read_into)
-                case OrderAnswer():
-                    self.orders.take(message, size, read_into)
-                case _:
-                    self._require_own(message)
-                    if isinstance(message, RankAnswered):
-                        self.control.take_weights(message, size, read_into)
-                    handle = self._notify.guarded(partial(self._handle, message))
-                    self._loop.call_soon(handle)
-        except InvalidRankData as fault:
-            self._loop.call_soon(partial(self._notify, CallbackFailed(fault)))
+            self._take(message, size, read_into)
+        except StreamEnded:
             raise
+        except Exception as error:
+            fault = error if isinstance(error, InvalidRankData) else self._unfit(message, error)
+            self._loop.call_soon(partial(self._notify, CallbackFailed(fault)))
+            raise fault from error
+
+    def _take(
+        self,
+        message: FromIncarnation | OrderDone | ModelWish,
+        size: int,
+        read_into: Callable[[memoryview], None],
+    ) -> None:
+        match message:
+            case ModelWish():
+                failed = self._models.answer(message.wish)
+                if failed is not None:
+                    self._loop.call_soon(self._notify.guarded(partial(self._fail, failed)))
+            case OrderDone():
+                self.orders.finish(message, size, read_into)
+            case OrderAnswer():
+                self.orders.take(message, size, read_into)
+            case _:
+                self._require_own(message)
+                if isinstance(message, RankAnswered):
+                    self.control.take_weights(message, size, read_into)
+                handle = self._notify.guarded(partial(self._handle, message))
+                self._loop.call_soon(handle)
+
+    def _unfit(self, message: object, error: Exception) -> InvalidRankData:
+        first, kind = self.specs[0].rank.rank, type(message).__name__
+        return InvalidRankData(first, f"has an agent that sent an {kind} that cannot be: {error}")
 
     def _keep(self, text: str) -> None:
         if not self.gone:
@@ -205,10 +244,14 @@ class RemotePart:
         return self.processes[self.specs[0].rank.rank]
 
     def _require_own(self, message: FromIncarnation) -> None:
-        first = self.specs[0].rank.rank
-        told = getattr(message, "rank", first)
-        if told not in self.processes:
-            raise InvalidRankData(first, f"has an agent that told of rank {told}, which it lacks")
+        first = self.specs[0].rank
+        for told in _ranks_told(message):
+            if told not in self.processes:
+                text = f"has an agent that told of rank {told}, which it lacks"
+                raise InvalidRankData(first.rank, text)
+        if isinstance(message, IncarnationProgress) and message.culprit >= first.world_size:
+            text = f"has an agent that blames rank {message.culprit} of {first.world_size}"
+            raise InvalidRankData(first.rank, text)
 
     def _fail(self, failed: Failed) -> None:
         self._notify(RankRaised(self._first, failed))
@@ -229,6 +272,8 @@ class RemotePart:
             case RankExchange():
                 whole.exchange(message.rank, message.payload)
             case RankReported():
+                if process.reported:
+                    raise InvalidRankData(message.rank, "has reported twice that it is ready")
                 process.reported = True
                 self.orders.reported(read_report(message.rank, message.report))
                 ready = partial(notify, RankReady(process, message.report))
@@ -272,6 +317,8 @@ class RemotePart:
             self._tell_ended(())
 
     def _tell_ended(self, stuck: Sequence[SupervisedProcess]) -> None:
+        if self._untold is not None:
+            self._untold.cancel()
         whole = self._whole()
         if whole is not None:
             whole.part_ended(stuck)
@@ -295,3 +342,14 @@ class RemotePart:
         if not self._ending and not self.lost:
             text = "closed the connection of its requests, and lives on"
             self._notify(ProtocolViolated(self._first, text))
+
+
+def _ranks_told(message: FromIncarnation) -> Sequence[int]:
+    """The ranks that a message tells of."""
+    match message:
+        case IncarnationProgress():
+            return [one.rank for one in message.ranks]
+        case IncarnationEnded():
+            return message.stuck
+        case _:
+            return [message.rank]

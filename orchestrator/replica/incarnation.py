@@ -216,6 +216,8 @@ class Incarnation:
 
     def _note_fault(self, fault: Exception) -> None:
         """End the incarnation for an exception in a callback: of a rank's fault, or of ours."""
+        if self.over and isinstance(fault, InvalidRankData):
+            return  # its rank is being ended already
         if self.over or not self.processes:
             raise fault
         if isinstance(fault, InvalidRankData):

@@ -132,7 +132,7 @@ _TO_AGENT: list[agents.ToAgent] = [
     agents.OfferModel(1, transfer.Offer("bert", "bert_rank{rank}.mindir", (_FILE,)), "/m"),
     agents.ModelAnswer(1, transfer.Withheld("0" * 64, "text")),
 ]
-_FROM_AGENT: list[agents.FromAgent] = [
+FROM_AGENT: list[agents.FromAgent] = [
     agents.RankStarted(1, 0, 7, "device 0"),
     agents.RankExchange(1, 0, b"payload"),
     agents.RankReported(1, 0, b"report"),
@@ -176,11 +176,11 @@ DECODERS: dict[str, tuple[Decode, list[bytes]]] = {
         order_messages.decode_from_rank,
         [
             agents.encode_from_agent(one)
-            for one in _FROM_AGENT
+            for one in FROM_AGENT
             if isinstance(one, order_messages.FromRank)
         ],
     ),
-    "agent's": (agents.decode_from_agent, list(map(agents.encode_from_agent, _FROM_AGENT))),
+    "agent's": (agents.decode_from_agent, list(map(agents.encode_from_agent, FROM_AGENT))),
     "program's": (endpoint.decode_program, list(map(endpoint.encode, _PROGRAM))),
     "message": (
         messages.decode,

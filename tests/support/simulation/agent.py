@@ -33,10 +33,11 @@ from rankmesh.comm.agents.order_messages import (
 )
 from rankmesh.comm.job_memory.progress import ProgressSnapshot, Stage
 from rankmesh.comm.request_memory.owned_arena import OwnedArena
-from rankmesh.comm.serving.orders import Answer, ModelReport
+from rankmesh.comm.serving.orders import Answer, InvalidRankData, ModelReport
 from rankmesh.comm.serving.tensor_spec import TensorSpec
+from rankmesh.comm.transport.frame_stream import StreamEnded
 from rankmesh.comm.transport.messages import AgentJoin
-from rankmesh.comm.transport.seal import Seal
+from rankmesh.comm.transport.seal import Seal, SealBroken
 from rankmesh.orchestrator.agents.remote_agent import RemoteAgent
 
 from .chance import Chance
@@ -203,6 +204,11 @@ class SimulatedAgent(RemoteAgent):
         """The host fails."""
         self._up = False
 
+    def end(self, reason: str | None = None) -> None:
+        """See RemoteAgent.end: the orchestrator ends the connection."""
+        super().end(reason)
+        self.cluster.send_away(self)
+
     def give_up(self) -> None:
         """The orchestrator has waited for a sign of life for long enough."""
         self._lose()
@@ -223,13 +229,23 @@ class SimulatedAgent(RemoteAgent):
         """As RemoteAgent takes messages from its connection."""
 
         def read_into(room: memoryview) -> None:
-            room[:] = self._seals[3].open(parts.popleft())
+            data = self._seals[3].open(parts.popleft()) if parts else b""
+            if len(data) != len(room):
+                raise StreamEnded(f"{len(data)} bytes came in the place of {len(room)}")
+            room[:] = data
 
         def take() -> None:
-            message = decode_from_agent(self._seals[3].open(sealed))
-            ranks = self._incarnations.get(message.incarnation)
-            if ranks is not None:
-                ranks.take(message, size, read_into)
+            try:
+                message = decode_from_agent(self._seals[3].open(sealed))
+                ranks = self._incarnations.get(message.incarnation)
+                if ranks is not None:
+                    ranks.take(message, size, read_into)
+            except (
+                InvalidRankData,
+                SealBroken,
+                StreamEnded,
+            ):  # bytes that were not read break the seals
+                self.cluster.send_away(self)
 
         if not self.lost:
             self._virtual.meter.inside(take)

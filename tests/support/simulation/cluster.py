@@ -71,6 +71,14 @@ class Cluster:
             repair = self.chance.drawn(self.settings.repair)
             self._loop.simulate(repair, partial(self._join, agent.joined.host))
 
+    def send_away(self, agent: SimulatedAgent) -> None:
+        """The orchestrator ends the connection of an agent, which joins again."""
+        if agent in self.agents:
+            self.agents.remove(agent)
+            agent.cut_off()
+            self._loop.call_soon(agent.give_up)
+            self._loop.simulate(self.settings.repair, partial(self._join, agent.joined.host))
+
     def _again(self, mean: float, action: Action) -> None:
         """Call `action` at random moments."""
 
