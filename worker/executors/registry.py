@@ -24,7 +24,7 @@ _BUILT_IN = (ONNXRUNTIME, TORCH)
 """Modules in this folder, called like their library: `open_executor` makes the executor."""
 
 _BESIDE = {(TORCH, "ascend"): "torch_npu"}
-"""What a library needs beside it for a device. To import torch for nothing takes two seconds."""
+"""A package that a library needs for a device. To import torch for nothing takes two seconds."""
 
 
 @cache
