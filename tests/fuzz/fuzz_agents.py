@@ -13,7 +13,7 @@ from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-sys.path[:0] = [str(ROOT / ".types"), str(ROOT / "tests" / "support"), str(ROOT / "bench")]
+sys.path[:0] = [str(ROOT / ".types"), str(ROOT / "tests" / "support")]
 from lying_agents import lied_to  # noqa: E402
 
 

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 from random import Random
 from typing import Any
 
 import msgspec
-
-sys.path.append(str(Path(__file__).parents[2] / "bench"))
-
 from packets import FROM_AGENT
 from simulation.agent import SimulatedAgent
 from simulation.cluster import ClusterSettings

@@ -176,6 +176,9 @@ class SimulatedAgent(RemoteAgent):
         self.chance = chance
         self.incarnations: dict[int, SimulatedIncarnation] = {}
         self.sent, self.received = Traffic(), Traffic()
+        self.leave: Callable[[], None] = self.cut_off
+        """Called when the orchestrator ends the connection."""
+
         self._arena = arena
         self._virtual = loop
         self._up = True
@@ -207,7 +210,7 @@ class SimulatedAgent(RemoteAgent):
     def end(self, reason: str | None = None) -> None:
         """See RemoteAgent.end: the orchestrator ends the connection."""
         super().end(reason)
-        self.cluster.send_away(self)
+        self.leave()
 
     def give_up(self) -> None:
         """The orchestrator has waited for a sign of life for long enough."""
@@ -245,7 +248,7 @@ class SimulatedAgent(RemoteAgent):
                 SealBroken,
                 StreamEnded,
             ):  # bytes that were not read break the seals
-                self.cluster.send_away(self)
+                self.leave()
 
         if not self.lost:
             self._virtual.meter.inside(take)

@@ -101,5 +101,6 @@ class Cluster:
         agent = SimulatedAgent(
             joined, self._loop, self._pool.lose, self.chance, self._arena, address
         )
+        agent.leave = partial(self.send_away, agent)
         self.agents.append(agent)
         self._loop.meter.inside(lambda: self._pool.join(agent))
