@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from ...comm.errors import ModelError
 from ...comm.host.regular_file import open_regular
+from ...comm.serving.decoder_files import CONFIG
+from .decoder_format import DecoderFormat
 from .lite_format import LiteFormat
 from .mindir_format import MindirFormat
 from .onnx_format import OnnxFormat
@@ -54,7 +57,8 @@ class ModelFormat(Protocol):
 MINDIR = MindirFormat()
 ONNX = OnnxFormat()
 LITE = LiteFormat()
-FORMATS: tuple[ModelFormat, ...] = (LITE, ONNX, MINDIR)
+DECODER = DecoderFormat()
+FORMATS: tuple[ModelFormat, ...] = (LITE, ONNX, DECODER, MINDIR)
 
 
 def format_of(path: str) -> ModelFormat:
@@ -83,7 +87,7 @@ def _refuse_others(path: str) -> None:
     """ModelError, with the remedy, for what is plainly no model that is read."""
     from ...comm.job.other_files import not_a_model
 
-    wrong = not_a_model(path)
+    wrong = None if os.path.basename(path) == CONFIG else not_a_model(path)
     if wrong:
         raise ModelError(wrong)
 

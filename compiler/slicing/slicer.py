@@ -216,7 +216,8 @@ def slice_model(
     refusals = refused_by_onnxruntime(path)
     with refusals, ShardFolder(folder, stem, force) as target, ShardTrial() as trial:
         shards = _write(chosen, target.aside / stem, progress, collectives)
-        proof = _proved(chosen, shards, verify, progress)
+        how = "none" if chosen.graph.states else verify  # a request alone shows nothing of states
+        proof = _proved(chosen, shards, how, progress)
         by_ranks = _proved_by_ranks(chosen, target.aside / stem, proof, trial, progress)
         report = _report(chosen, shards, proof, by_ranks, folder)
         _write_notes(target.aside, stem, chosen, shards, report)

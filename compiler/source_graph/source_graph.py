@@ -19,6 +19,7 @@ from ...comm.errors import ModelError
 from ..model_file.loaded_model import LoadedModel
 from ..onnx_graph.constant_folding import RANDOM
 from ..onnx_graph.optional_inputs import optional_inputs
+from ..onnx_graph.state_notes import read_states
 from .annotations import Annotations, take_annotations
 from .dims import Dims
 from .embeddings import EmbeddingExpansion
@@ -57,6 +58,19 @@ class SourceGraph:
     def nodes(self) -> Sequence[ir.Node]:
         """The nodes of the main graph, in topological order."""
         return list(self.model.graph)
+
+    @property
+    def given(self) -> Sequence[ir.Value]:
+        """The outputs that are given out whole."""
+        states = self.states
+        return [value for value in self.model.graph.outputs if value.name not in states]
+
+    @property
+    def states(self) -> Mapping[str, str]:
+        """By the name of an output that stays where its rank computes it: the input to which it is
+        given at the next run, "" for none.
+        """
+        return read_states(self.model.metadata_props)
 
     @property
     def weights(self) -> Mapping[str, ir.Value]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from ....comm.errors import ModelError
 from ...source_graph.dims import Dims
 from ...source_graph.source_graph import SourceGraph, operator
 from ..placement.local_node import LocalGraph, LocalNode
@@ -86,15 +87,60 @@ class _Localisation:
                 self._graph.initializers.pop(name, None)
         for value, whole in zip(self._graph.outputs, self._source.model.graph.outputs, strict=True):
             value.type, value.shape = whole.type, whole.shape
+        self._localise_states()
         return LocalModel(self._model, self._weights(originals))
 
     def _take_outputs(self, originals: Mapping[str, ir.Value]) -> None:
         """Let the graph give out whole values; one that is listed twice is the same both times."""
         found: dict[ir.Value, ir.Value] = {}
+        states = self._source.states
         for index, value in enumerate(list(self._graph.outputs)):
-            if value not in found:
+            if value.name in states:
+                found[value] = value
+            elif value not in found:
                 found[value] = self._output(value, originals)
             self._graph.outputs[index] = found[value]
+
+    def _localise_states(self) -> None:
+        """Have states come and go as the parts of this rank. ModelError where a rank would keep
+        another part than it takes.
+        """
+        taken = {str(value.name): value for value in self._graph.inputs}
+        for value in self._graph.outputs:
+            name = self._source.states.get(str(value.name))
+            if name is None:
+                continue
+            placement = self._produced[str(value.name)]
+            dims = self._source.dims[str(value.name)]
+            value.shape = self._shape(dims, placement)
+            if name:
+                self._take_part(taken[name], placement)
+
+    def _take_part(self, state: ir.Value, placement: Placement) -> None:
+        """Let an input be the part of it that nodes take."""
+        name = str(state.name)
+        part = self._converted.get((name, placement))
+        if placement == WHOLE or part is None:
+            others = [one for known, one in self._converted if known == name and one != WHOLE]
+            if placement != WHOLE or others:
+                raise ModelError(
+                    f"the state '{name}' is kept as {placement}, and taken as "
+                    f"{', '.join(map(str, others)) or 'a whole'}: such a model is not sliced."
+                )
+            return
+        ir.convenience.replace_all_uses_with(part, state)
+        self._remove_maker(part)
+        state.shape = self._shape(self._source.dims[name], placement)
+
+    def _remove_maker(self, value: ir.Value) -> None:
+        """Remove the nodes that make a value which nothing takes."""
+        maker = value.producer()
+        if maker is None or any(one.uses() or one.is_graph_output() for one in maker.outputs):
+            return
+        taken = [one for one in maker.inputs if one is not None]
+        self._graph.remove(maker, safe=True)
+        for one in taken:
+            self._remove_maker(one)
 
     def _weights(self, originals: Mapping[str, ir.Value]) -> dict[str, WeightPart]:
         """The initializers that are weights; the only part of a weight takes the weight's name."""

@@ -37,5 +37,5 @@ def _needs(graph: SourceGraph, plan: SlicePlan) -> Iterator[tuple[str, Placement
         for index, value in enumerate(node.inputs):
             if value is not None and not value.is_initializer():
                 yield str(value.name), plan.needed(name, index), f"node {name}"
-    for value in graph.model.graph.outputs:
+    for value in graph.given:
         yield str(value.name), WHOLE, f"output {value.name}"

@@ -84,7 +84,7 @@ class StageTraffic:
             for name in self._layout.crossing[stage]:
                 yield name, self._layout.placements[name]
         else:
-            for value in self._graph.model.graph.outputs:
+            for value in self._graph.given:
                 yield str(value.name), WHOLE
 
     def _conversion(self, name: str, before: Placement, after: Placement) -> StageExchange:

@@ -132,12 +132,16 @@ class SliceProgram:
         uses = uses_of(self._classes, self._graph)
         for number, members in enumerate(self._classes.value_members):
             needs = self._needs(uses.get(number, ()))
-            if any(value.is_graph_output() for value in members) or _is_captured(members[0]):
+            if any(self._is_given(value) for value in members) or _is_captured(members[0]):
                 needs.append({WHOLE: None})
             if members[0].producer() is not None:
                 self._convert(number, members, needs)
             else:
                 self._provide(members, needs)
+
+    def _is_given(self, value: ir.Value) -> bool:
+        """Whether a value is given out whole."""
+        return value.is_graph_output() and value.name not in self._graph.states
 
     def _needs(self, uses: Sequence[tuple[int, int]]) -> list[_Need]:
         """For each consumer, the columns of its strategies by the placement that they need."""
