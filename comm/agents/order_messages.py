@@ -10,7 +10,7 @@ from typing import TypeAlias
 import msgspec
 
 from ..decoding import guarded
-from ..serving.orders import Answer, OutputBuffer, Run, Stop, Switch
+from ..serving.orders import Answer, Order, OutputBuffer
 
 
 class RunOrder(msgspec.Struct, frozen=True, array_like=True, tag=True):
@@ -33,7 +33,7 @@ class OtherOrder(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
     incarnation: int
     number: int
-    order: Run | Switch | Stop
+    order: Order
 
 
 class GrantRoom(msgspec.Struct, frozen=True, array_like=True, tag=True):

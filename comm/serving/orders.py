@@ -13,6 +13,7 @@ import msgspec
 from ..decoding import guarded
 from ..transport.stream_invitation import StreamInvitation
 from .python_function import PythonFunction
+from .steps import DecoderJob, DecoderReport, DecoderStep
 from .tensor_spec import TensorLayout, TensorSpec
 from .warmup import WarmupSample
 from .weights import StageWeights
@@ -89,7 +90,7 @@ class Stop(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """No more orders come: end in order."""
 
 
-Order: TypeAlias = Run | Switch | Stop
+Order: TypeAlias = Run | Switch | DecoderStep | Stop
 
 
 class Answer(msgspec.Struct, frozen=True, array_like=True):
@@ -121,6 +122,7 @@ class ModelReport(msgspec.Struct, frozen=True):
     results: tuple[int, ...]
     stateful: bool = False  # whether requests change what later ones get
     collectives: str = ""
+    decoder: DecoderReport | None = None  # where it generates text
 
 
 class ServeJob(msgspec.Struct, frozen=True):
@@ -153,6 +155,7 @@ class ServeJob(msgspec.Struct, frozen=True):
     cache: str = ""  # the folder of the model cache, "off" for none, "" for the usual one
     samples: tuple[WarmupSample, ...] = ()  # requests that it runs before it is ready
     function: PythonFunction | None = None  # what the rank runs in place of a model file
+    decoder: DecoderJob | None = None  # where the model generates text
     address: str = ""  # of rank 0's host, where the ranks are on several
     kept: int = -1  # a descriptor whose other end tells when the last process with it is gone
     invitation: StreamInvitation | None = None  # to the connection of its orders from another host
@@ -163,13 +166,20 @@ class ServeJob(msgspec.Struct, frozen=True):
         return (self.bell, *self.seats, *([] if self.kept < 0 else [self.kept]))
 
     @property
-    def sent(self) -> tuple[int, int, int]:
+    def sent(self) -> tuple[int, ...]:
         """The descriptors that the rank is sent."""
-        return (self.ring, self.tensors, self.updates)
+        decoder = () if self.decoder is None else (self.decoder.file,)
+        return (self.ring, self.tensors, self.updates, *decoder)
 
-    def received(self, ring: int, tensors: int, updates: int) -> ServeJob:
+    def received(self, ring: int, tensors: int, updates: int, *decoder: int) -> ServeJob:
         """The job with the numbers that these descriptors have in the rank."""
-        return msgspec.structs.replace(self, ring=ring, tensors=tensors, updates=updates)
+        job = msgspec.structs.replace(self, ring=ring, tensors=tensors, updates=updates)
+        if self.decoder is None:
+            return job
+        (file,) = decoder
+        return msgspec.structs.replace(
+            job, decoder=msgspec.structs.replace(self.decoder, file=file)
+        )
 
 
 AS_ORDERED = Answer([])

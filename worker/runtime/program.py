@@ -17,6 +17,7 @@ from ...compiler.onnx_graph.external import external_array, lies_in
 from ..cache.build_cache import Build
 from ..executors.base import DeviceQueue
 from ..partition.plan import CollectiveStep, Plan, Step
+from .bound_steps import bind_steps
 from .buffers import States, StateSlot, allocate, small_outputs
 from .input_check import InputCheck
 from .steps import CollectiveClock, ReadySegment, ReadyStep, StepPreparation
@@ -158,6 +159,20 @@ class Program:
             return None
         run = step.bound({**rooms, **values})
         return partial(_copy, copies, run) if copies else run
+
+    def bound_again(
+        self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]
+    ) -> Callable[[], object]:
+        """A call that runs requests of just these arrays, of any number of steps, and writes the
+        outputs in place: `outputs` has all of them by name. An output may be an input's array.
+
+        It runs once to learn the shapes of the values between the steps, with the inputs as they
+        are; so do all ranks. Raises as `predict`, and ModelError for branches and loops.
+        """
+        made = {signature.name: signature.value for signature in self.plan.outputs}
+        rooms = {made[name]: array for name, array in outputs.items()}
+        given = {signature.value: inputs[signature.name] for signature in self.plan.inputs}
+        return bind_steps(self._steps, {**self._constants, **given}, rooms, self.plan.path)
 
     def _own(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """The outputs; arrays that do not belong to the caller alone are copied."""

@@ -89,6 +89,12 @@ class ReadySegment:
         ):
             values[name] = array
 
+    def run_into(self, values: Values, rooms: Mapping[str, Array]) -> None:
+        """As `run`, with results in `rooms` by name."""
+        inputs = [values[name] for name in self.step.inputs]
+        places = [rooms.get(name) for name in self.step.outputs]
+        values.update(zip(self.step.outputs, self.runnable.run(inputs, places), strict=True))
+
     def bound(self, values: Values) -> Callable[[], object]:
         """A call that runs the segment on these arrays, which hold its inputs and may hold
         outputs. It raises UnexpectedShape where a result is not in its place.
@@ -135,6 +141,21 @@ class ReadyCollective:
         except ValueError as error:  # nothing but sizes that the file leaves open can be wrong here
             raise InputError(f"{self.plan.path}: node {step.call.node}: {error}.") from error
         values.update(zip(step.outputs, results, strict=True))
+        self.clock.seconds += time.perf_counter() - start
+
+    def run_into(self, values: Values, rooms: Mapping[str, Array]) -> None:
+        """As `run`: no model gives out what a collective makes."""
+        self.run(values)
+
+    def bound(self, values: Values) -> Callable[[], object]:
+        """A call that runs the collective on these arrays, which hold its operands and results."""
+        arrays = [values[name] for name in self.step.inputs]
+        results = [values[name] for name in self.step.outputs]
+        return partial(self._timed, arrays, results)
+
+    def _timed(self, arrays: Sequence[Array], results: Sequence[Array]) -> None:
+        start = time.perf_counter()
+        self.collectives.run(self.step.call, arrays, results)
         self.clock.seconds += time.perf_counter() - start
 
     def _sized(self, index: int, arrays: list[Array]) -> Array:

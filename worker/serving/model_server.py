@@ -11,7 +11,7 @@ from math import prod
 import numpy as np
 
 from ...comm.arrays import Array
-from ...comm.errors import OutOfMemory, error_parts
+from ...comm.errors import ModelError, OutOfMemory
 from ...comm.job.rank import Rank
 from ...comm.job_memory.progress import Progress
 from ...comm.request_memory.tensor_arena import TensorArena, aligned
@@ -28,11 +28,10 @@ from ...comm.serving.tensor_spec import TensorLayout, dtype_named
 from ...comm.serving.warmup import WarmupSample
 from ...comm.serving.weights import WeightReply, decode_weight_request, encode_weight_reply
 from ..runtime.steps import UnexpectedShape
-from .order_source import OrderSource
+from .failed_answer import failed_answer, short_parts
+from .order_source import OrderSource, OrderToDo
 from .rank_model import RankModel
 from .warmup_inputs import arrays_of, zeros
-
-_LONGEST_TEXT = 20_000
 
 
 class ModelServer:
@@ -66,11 +65,15 @@ class ModelServer:
         self._binds = self._alone and on_host and all(spec.fixed for spec in self.report.inputs)
         self._run_time = self._collective_time = 0  # nanoseconds
 
-    def carry_out(self, number: int, order: Run | Switch, orders: OrderSource) -> None:
+    def carry_out(self, number: int, order: OrderToDo, orders: OrderSource) -> None:
         """Carry out one order and answer it, whatever happens."""
-        answer = (
-            self._timed(number, order, orders) if isinstance(order, Run) else self._switched(order)
-        )
+        if isinstance(order, Run):
+            answer = self._timed(number, order, orders)
+        elif isinstance(order, Switch):
+            answer = self._switched(order)
+        else:
+            error = ModelError("got a step of a decoder, expected requests: the model is none.")
+            answer = failed_answer(error)
         orders.reply(number, self._rank, answer)
         if answer.error and not self._alone:
             orders.hold(number, self._rank)
@@ -81,7 +84,7 @@ class ModelServer:
         try:
             reply = self._model.reply(decode_weight_request(question))
         except Exception as error:
-            name, text, trace = _parts(error)
+            name, text, trace = short_parts(error)
             sys.stderr.write(trace)
             reply = WeightReply(error=name, text=text)
         return encode_weight_reply(reply)
@@ -111,7 +114,7 @@ class ModelServer:
             self._bound.cache_clear()
             return self._borrowed(number, order, orders)
         except Exception as error:
-            return _failed(error)
+            return failed_answer(error)
 
     def _borrowed(self, number: int, order: Run, orders: OrderSource) -> Answer:
         """As `_ran`, step by step."""
@@ -125,7 +128,7 @@ class ModelServer:
                 return AS_ORDERED
             return Answer(self._placed(number, given, part.room, orders))
         except Exception as error:
-            return _failed(error, ended, self._progress.count - before)
+            return failed_answer(error, ended, self._progress.count - before)
 
     def _switched(self, order: Switch) -> Answer:
         try:
@@ -133,7 +136,7 @@ class ModelServer:
             self._forget()
             return AS_ORDERED
         except Exception as error:
-            return _failed(error)
+            return failed_answer(error)
 
     def _forget(self) -> None:
         """Orders have to be looked at anew: the tensors or the model are others."""
@@ -219,15 +222,3 @@ class ModelServer:
         specs = self.report.inputs
         if not samples and all(spec.fixed and not spec.strings for spec in specs):
             self._model.borrow({spec.name: zeros(spec) for spec in specs})
-
-
-def _failed(error: Exception, ended: bool = False, entered: int = 0) -> Answer:
-    """The answer to an order that failed; see Answer."""
-    name, text, trace = _parts(error)
-    return Answer([], error=name, text=text, trace=trace, ended=ended, entered=entered)
-
-
-def _parts(error: Exception) -> tuple[str, str, str]:
-    """The parts of an error, short enough for an answer."""
-    name, text, trace = error_parts(error)
-    return name, text[:_LONGEST_TEXT], trace[-_LONGEST_TEXT:]

@@ -44,10 +44,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...comm.rendezvous.rendezvous import ChannelRendezvous, Rendezvous
-    from .model_server import ModelServer
-    from .order_source import OrderSource
+    from .order_source import OrderServer, OrderSource
 
-    Opener = Callable[[ServeJob, Rendezvous, TensorArena, Progress], ModelServer]
+    Opener = Callable[[ServeJob, Rendezvous, TensorArena, Progress], OrderServer]
 
 
 def serve(start: Start, channel: Channel, arena_fd: int, fds: list[int]) -> int:
@@ -108,13 +107,17 @@ def _rendezvous(start: Start, job: ServeJob, channel: Channel, arena: Arena) -> 
 
 def _opener(job: ServeJob) -> Opener:
     """The function that opens the model of a job; imports only what that needs."""
-    if job.function is None:
-        from .shard_model import open_shard
+    if job.decoder is not None:
+        from .step_server import open_decoder
 
-        return open_shard
-    from .python_model import open_function
+        return open_decoder
+    if job.function is not None:
+        from .python_model import open_function
 
-    return open_function
+        return open_function
+    from .shard_model import open_shard
+
+    return open_shard
 
 
 def _tensors(job: ServeJob) -> TensorArena:
@@ -145,7 +148,7 @@ def _order_source(
     return OrderConnection.opened(job.invitation, tensors, report, rank, bool(job.cores))
 
 
-def _take_orders(served: ModelServer, orders: OrderSource, rank: int) -> None:
+def _take_orders(served: OrderServer, orders: OrderSource, rank: int) -> None:
     number = 0
     while not isinstance(order := orders.take(number, rank), Stop):
         if order is not None:
@@ -153,7 +156,7 @@ def _take_orders(served: ModelServer, orders: OrderSource, rank: int) -> None:
         number += 1
 
 
-def _take_questions(served: ModelServer, channel: Channel) -> None:
+def _take_questions(served: OrderServer, channel: Channel) -> None:
     """Answer what the orchestrator asks beside its orders, which are carried out meanwhile."""
     with suppress(ChannelClosed):
         while isinstance(ask := channel.receive(), ControlRequest):

@@ -30,7 +30,7 @@ def open_shard(
     """Join the other ranks, open this rank's shard, and run it once if its shapes allow. Raises as
     open_program.
     """
-    spec = _spec_of(job, rendezvous.rank)
+    spec = spec_of(job, rendezvous.rank)
     model = _opened(job, spec, rendezvous)
     if spec.device == "gpu":
         _register(tensors, spec.executor.device_id)
@@ -68,7 +68,7 @@ def _opened(job: ServeJob, spec: ProgramSpec, rendezvous: Rendezvous) -> RankMod
     return model
 
 
-def _spec_of(job: ServeJob, rank: Rank) -> ProgramSpec:
+def spec_of(job: ServeJob, rank: Rank) -> ProgramSpec:
     """The program that a rank of an orchestrator is to serve."""
     device = job.device or best_device()
     number = claim_gpu(rank.device) if device == "gpu" else rank.device

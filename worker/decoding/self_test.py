@@ -1,0 +1,77 @@
+"""Self-test of a decoder: tells whether a token's logits have the same bits whatever else runs.
+
+Three short sequences run alone, each in one step. Then they run together in steps that mix parts
+of prompts with single tokens. All ranks of a group run it, as their collectives are a part of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ...comm.arrays import Array
+from ...comm.serving.steps import DecoderStep
+from .step_program import StepProgram
+
+_LENGTHS = (9, 1, 14)
+"""Tokens of the three prompts; one of a single token, which has no row before it."""
+
+_AFTER = 4
+"""Tokens behind each prompt, which come one in a step."""
+
+_CHUNKS = (1, 4, 2, 7)
+"""Tokens of the parts in which the prompts come."""
+
+_STRIDE = 7919
+"""Between the ids of tokens: a prime, so that they spread over the vocabulary."""
+
+
+def inexact(program: StepProgram, vocabulary: int) -> str:
+    """Why logits depend on what runs beside them; "" where they do not."""
+    slots = min(len(_LENGTHS), program.memory.slots)
+    longest = program.capacity - 1
+    sequences = [
+        [(_STRIDE * (at + 5 * slot)) % vocabulary for at in range(min(length + _AFTER, longest))]
+        for slot, length in enumerate(_LENGTHS[:slots])
+    ]
+    alone = [_alone(program, tokens) for tokens in sequences]
+    for slot, at, logits in _together(program, sequences):
+        if not np.array_equal(logits.view(np.uint8), alone[slot][at].view(np.uint8)):
+            return (
+                f"the logits of token {at} of a sequence have other bits beside other sequences: "
+                "the executor's products round by how many rows they get"
+            )
+    return ""
+
+
+def _alone(program: StepProgram, tokens: list[int]) -> Array:
+    """The logits of all tokens of one sequence, `[tokens, columns]`."""
+    wanted = [*range(len(tokens))]
+    return program.run(DecoderStep.of([0], [0], [tokens], wanted, 0, 0, ())).copy()
+
+
+def _together(program: StepProgram, sequences: list[list[int]]) -> Iterator[tuple[int, int, Array]]:
+    """The logits of each token that ends a part, with its sequence and its place there."""
+    done, parity = [0] * len(sequences), 0
+    for turn in range(sum(map(len, sequences))):
+        parts = [
+            tokens[at : at + _part(turn, slot, at)]
+            for slot, (tokens, at) in enumerate(zip(sequences, done, strict=True))
+        ]
+        slots = [slot for slot, part in enumerate(parts) if part]
+        if not slots:
+            return
+        new = [parts[slot] for slot in slots]
+        wanted = [int(end) - 1 for end in np.cumsum([len(one) for one in new])]
+        step = DecoderStep.of(slots, [done[slot] for slot in slots], new, wanted, 0, parity, ())
+        logits = program.run(step)
+        parity = 1 - parity
+        for row, slot in enumerate(slots):
+            done[slot] += len(parts[slot])
+            yield slot, done[slot] - 1, logits[row]
+
+
+def _part(turn: int, slot: int, at: int) -> int:
+    """How many tokens of a sequence come in a turn."""
+    return 1 if at >= _LENGTHS[slot] else _CHUNKS[(turn + slot) % len(_CHUNKS)]
