@@ -75,6 +75,9 @@ if TYPE_CHECKING:
     from rankmesh.compiler.slicing.slicing_plan import SlicingPlan as SlicingPlan
     from rankmesh.orchestrator.config.chain_settings import ChainSettings as ChainSettings
     from rankmesh.orchestrator.config.chain_settings import StepSettings as StepSettings
+    from rankmesh.orchestrator.config.generation_settings import (
+        GenerationSettings as GenerationSettings,
+    )
     from rankmesh.orchestrator.config.orchestrator_settings import (
         OrchestratorSettings as OrchestratorSettings,
     )
@@ -85,6 +88,8 @@ if TYPE_CHECKING:
     from rankmesh.orchestrator.connected.client import OrchestratorClient as OrchestratorClient
     from rankmesh.orchestrator.connected.client import connect as connect
     from rankmesh.orchestrator.data_parallel import DataParallel as DataParallel
+    from rankmesh.orchestrator.generation.results import Generation as Generation
+    from rankmesh.orchestrator.generation.results import Piece as Piece
     from rankmesh.orchestrator.orchestrator import Orchestrator as Orchestrator
     from rankmesh.orchestrator.replica.rank_status import ChainStatus as ChainStatus
     from rankmesh.orchestrator.replica.rank_status import RankStatus as RankStatus
@@ -226,6 +231,9 @@ _HOME = {
     "WeightManager": "worker.api.weight_manager",
     "asgi_app": "orchestrator.server.rest.asgi",
     "connect": "orchestrator.connected.client",
+    "Generation": "orchestrator.generation.results",
+    "GenerationSettings": "orchestrator.config.generation_settings",
+    "Piece": "orchestrator.generation.results",
     "plan_slices": "compiler.slicing.slicer",
     "read_slicing_plan": "compiler.slicing.slicer",
     "serve": "orchestrator.server.lifecycle.serve",

@@ -21,6 +21,7 @@ from .commands.cache import app as cache_app
 from .commands.calibrate import calibrate
 from .commands.convert import convert
 from .commands.env import env
+from .commands.generate import generate
 from .commands.inspect import inspect
 from .commands.key import app as key_app
 from .commands.launch import launch
@@ -72,6 +73,7 @@ def root(
 app.command(cls=ModelCommand)(run)
 app.command(cls=ModelCommand)(inspect)
 app.command(cls=ModelCommand)(serve)
+app.command(cls=QuickCommand)(generate)
 app.command(cls=QuickCommand)(bench)
 app.command("slice", cls=ModelCommand)(slice_model)
 app.command(cls=QuickCommand, context_settings={"allow_interspersed_args": False})(launch)

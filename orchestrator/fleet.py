@@ -8,12 +8,13 @@ import os
 import threading
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from ..comm.errors import Draining, UsageError
 from ..comm.host.secrecy import close_to_others
 from ..comm.limits import require_files
 from ..comm.loggers import check_log_setting
+from ..comm.serving.decoder_files import CONFIG, decoder_config
 from .config.agent_settings import AgentSettings
 from .config.chain_settings import ChainSettings, inner_first
 from .config.settings import ModelSettings, ServedSettings
@@ -26,6 +27,7 @@ from .scheduling.loop_caller import LoopCaller
 from .scheduling.request_client import RequestClient
 from .served import Served, wait_idle
 from .served_chain import ServedChain
+from .served_decoder import ServedDecoder
 from .served_model import ModelPlan, ServedModel, SharedParts, end_replicas, wait_ended
 
 if TYPE_CHECKING:
@@ -34,6 +36,10 @@ if TYPE_CHECKING:
 
 _FILES = 100
 """Descriptors of an orchestrator without ranks: most are seats of threads that wait."""
+
+
+StartedModel: TypeAlias = "ServedModel | ServedDecoder"
+"""A version of a model that has ranks."""
 
 
 class Fleet:
@@ -145,9 +151,22 @@ class Fleet:
 
     def client(self, model: str | None, version: int | None = None) -> RequestClient:
         """The client of a model, likewise."""
-        found = self.find(model, version).client
-        assert found is not None  # what takes requests has started
-        return found
+        served = self.find(model, version)
+        if served.client is None:
+            raise UsageError(
+                f"{served.name} generates text: call generate or stream in place of predict."
+            )
+        return served.client
+
+    def decoder(self, model: str | None, version: int | None = None) -> ServedDecoder:
+        """A model that generates text, likewise. Raises UsageError for other models."""
+        served = self.find(model, version)
+        if not isinstance(served, ServedDecoder):
+            raise UsageError(
+                f"{served.name} generates no text: call predict, or name a folder with a "
+                f"{CONFIG}, as onnxruntime-genai's model builder writes it."
+            )
+        return served
 
     def replaced(self, caller: ModelCaller, model: str | None) -> bool:
         """Whether requests to a model without a version have another caller by now."""
@@ -212,10 +231,10 @@ class Fleet:
         for model in models:
             model.journal.say(logging.INFO, "closed")
 
-    def _prepared(self, models: Sequence[ModelSettings]) -> list[ServedModel]:
+    def _prepared(self, models: Sequence[ModelSettings]) -> list[StartedModel]:
         """Models that are planned together; UsageError, ModelError where they cannot start."""
         sliced = [SlicedModels() for _ in models]
-        made: list[ServedModel] = []
+        made: list[StartedModel] = []
         try:
             files = [
                 files_of(one.shards_of(model)) for one, model in zip(sliced, models, strict=True)
@@ -227,7 +246,7 @@ class Fleet:
                 mine = [one for one in plans if one.runs(found.settings)]
                 plan = ModelPlan(given, found, mine, kept, spin)
                 with self.table.number(found.settings.label, given.version) as version:
-                    made.append(ServedModel(version, plan, self.parts))
+                    made.append(_served(version, plan, self.parts))
             self.table.starts(made)
         except BaseException:
             for kept in sliced:
@@ -235,7 +254,7 @@ class Fleet:
             raise
         return made
 
-    def _run(self, models: Sequence[ServedModel], switch: bool) -> None:
+    def _run(self, models: Sequence[StartedModel], switch: bool) -> None:
         """Start models and wait until they take requests; if one fails, end them all."""
         self._await_ready(models)
         with self._ended_after_errors(models):
@@ -252,7 +271,7 @@ class Fleet:
             self._end(models)
             raise
 
-    def _await_ready(self, models: Sequence[ServedModel]) -> None:
+    def _await_ready(self, models: Sequence[StartedModel]) -> None:
         """Start models and wait until they are ready; if one fails, end them all."""
         with self._ended_after_errors(models):
             for model in models:
@@ -294,3 +313,10 @@ class Fleet:
         if os.getpid() != self._process:
             self.find(None)
         self.parts.loop.require_another(call)
+
+
+def _served(version: int, plan: ModelPlan, parts: SharedParts) -> StartedModel:
+    """A version of a model, which generates text where its files are a decoder's."""
+    if decoder_config(plan.given.path) is not None:
+        return ServedDecoder(version, plan, parts)
+    return ServedModel(version, plan, parts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ..comm.errors import UsageError
 from .config.published_model import published_form
 from .endpoint.messages import ModelCard, VersionCard
 from .model_table import ModelTable
@@ -22,15 +23,17 @@ class ModelOffer:
 
     def client(self, model: str, version: int | None) -> RequestClient:
         """See OfferedModels."""
-        found = self._table.find(model, version).client
-        assert found is not None  # what takes requests has started
-        return found
+        served = self._table.find(model, version)
+        if served.client is None:
+            raise UsageError(f"{served.name} generates text, in the orchestrator's program only.")
+        return served.client
 
     def cards(self) -> tuple[ModelCard, ...]:
         """See OfferedModels."""
         return tuple(
             ModelCard(name, one.current.version, tuple(map(_version_card, one.all.values())))
             for name, one in self._table.serving.items()
+            if one.current.client is not None  # a decoder has none
         )
 
     def status(self) -> Status:

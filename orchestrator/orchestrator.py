@@ -17,6 +17,7 @@ from .config.class_labels import ClassLabels
 from .config.published_model import PublishedModel, published_form
 from .config.settings import BatchingSettings, ServedSettings
 from .fleet import Fleet
+from .generation.generation_calls import GenerationCalls
 from .replica.rank_status import Status
 from .request_calls import RequestCalls
 from .requests.loaded_versions import LoadedVersions
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 _LEASED = 1 << 30
 
 
-class Orchestrator(RequestCalls):
+class Orchestrator(RequestCalls, GenerationCalls):
     """Ranks that run one or more models; a context manager.
 
     It leaves no process, descriptor or segment behind. Every method may be called from any thread.
@@ -77,7 +78,7 @@ class Orchestrator(RequestCalls):
         Raises UsageError, ModelError, ShardMismatch, RankDied or RankHung; then no rank is left.
         """
         models, agents = models_of(model, config, locals()), agents_of(config, launching)
-        self._fleet = self._callers = Fleet(lease_limit, drain_timeout, agents)
+        self._fleet = self._callers = self._decoders = Fleet(lease_limit, drain_timeout, agents)
         self._end = weakref.finalize(self, self._fleet.close)
         self._fleet.start(models)
 

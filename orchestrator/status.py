@@ -12,6 +12,7 @@ from .replica.rank_status import ChainStatus, RankStatus, ReplicaOutage, Status,
 from .replica.replica import Replica
 from .scheduling.replica_table import ReplicaCondition
 from .served import Served
+from .served_decoder import ServedDecoder
 from .served_model import ServedModel
 
 
@@ -33,6 +34,7 @@ def status_of(serving: Iterable[ModelVersions], living: Sequence[Served]) -> Sta
         ),
         _outages(replicas),
         tuple(_chain(one, versions) for one in living if one.steps),
+        tuple(one.status() for one in living if isinstance(one, ServedDecoder)),
     )
 
 
@@ -60,7 +62,9 @@ def _chain(chain: Served, serving: Sequence[ModelVersions]) -> ChainStatus:
 
 
 def _state(models: Sequence[Served]) -> str:
-    schedulers = [one.dispatcher.scheduler for one in models if isinstance(one, ServedModel)]
+    schedulers = [
+        one.dispatcher.scheduler for one in models if isinstance(one, ServedModel | ServedDecoder)
+    ]
     conditions = {state.condition for scheduler in schedulers for state in scheduler.replicas}
     if any(scheduler.stopped for scheduler in schedulers):
         return "stopped"

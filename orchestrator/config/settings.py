@@ -12,6 +12,7 @@ from ...comm.serving.precision_modes import MODES, NODE_TYPES
 from ...comm.text import yes_or_no
 from ...rank_tables.check import MAX_RANKS
 from .chain_settings import ChainSettings
+from .generation_settings import GenerationSettings
 from .queue_policy import QueuePolicy
 from .setting_checks import FORBID_OTHERS, SettingFault, check_count, check_one_of, check_seconds
 
@@ -76,6 +77,7 @@ class ModelSettings:
       single nodes, by their names in the file, where `*` stands for any text.
     - `queue`: bounds for requests of single priorities; see QueuePolicy.
     - `labels`: by the name of an output, a file with one label per line for its classes.
+    - `generation`: how a decoder generates text; see GenerationSettings.
     - `policy`: the scheduling policy by name, by default `batching` with `batching`, else
       `priority`; orchestrator/scheduling/policies.py tells how to add one.
     """
@@ -109,6 +111,7 @@ class ModelSettings:
     queue: tuple[QueuePolicy, ...] = ()
     precision_mode: str | None = None
     execution_plan: dict[str, str] | None = None
+    generation: GenerationSettings | None = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot be, whatever the model."""

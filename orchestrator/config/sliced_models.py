@@ -13,6 +13,7 @@ from ...comm.processes.sliced_model import (
     parse_mesh,
     slice_in_child,
 )
+from ...comm.serving.decoder_files import decoder_config
 from .settings import ModelSettings
 
 
@@ -27,6 +28,9 @@ class SlicedModels:
 
         Raises UsageError, and ModelError where the model cannot be sliced.
         """
+        config = decoder_config(model.path)
+        if config is not None:
+            model = _decoder(model, config)
         if model.slice is None:
             if model.slice_dir is not None:
                 raise UsageError(f"model '{model.label}': slice_dir is for shards of slice.")
@@ -50,6 +54,13 @@ class SlicedModels:
         """Let the model cache evict the shards."""
         for one in self._held:
             one.close()
+
+
+def _decoder(model: ModelSettings, config: str) -> ModelSettings:
+    """The settings of a decoder, which several ranks can only run sliced."""
+    several = (model.ranks or 1) > 1 and model.slice is None
+    sliced = f"tensor={model.ranks}" if several else model.slice
+    return replace(model, path=config, name=model.label, slice=sliced)
 
 
 def _replicas(model: ModelSettings, mesh: Mesh) -> int | None:

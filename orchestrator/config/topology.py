@@ -16,6 +16,7 @@ from ...comm.job.placement import RankSpec, core_shares
 from ...comm.job.rank import Rank
 from ...comm.job.shard import Shards, find_shards
 from ...comm.limits import require_at_most, require_ranks
+from ...comm.serving.decoder_files import decoder_config
 from ...comm.text import counted
 from ...rank_tables.check import MAX_RANKS
 from ...rank_tables.fault import RankTableFault
@@ -61,7 +62,9 @@ def files_of(model: ModelSettings) -> ModelFiles:
         except RankTableFault as fault:
             raise UsageError(str(fault)) from fault
     devices = tuple(range(gpu_count())) if model.device == "gpu" else ()
-    return ModelFiles(model, find_shards(model.path), table, devices)
+    decoder = decoder_config(model.path)
+    shards = find_shards(model.path) if decoder is None else Shards(decoder, 1)
+    return ModelFiles(model, shards, table, devices)
 
 
 def _source_of(model: PythonSettings) -> Shards:

@@ -66,6 +66,28 @@ class ChainStatus(msgspec.Struct, frozen=True):
     steps: tuple[StepStatus, ...]
 
 
+class DecoderStatus(msgspec.Struct, frozen=True):
+    """One version of a model that generates text.
+
+    `running` sequences have slots, of `slots` in all replicas; `waiting` ones have none yet. A slot
+    holds at most `context` tokens, of which `tokens` are held now, and takes `slot_bytes` bytes on
+    each rank when it is full. `generated` counts tokens since the start, `steps` the steps.
+    `inexact` says why the bits of a text may depend on what runs beside it; "" where they do not.
+    """
+
+    model: str
+    version: int
+    running: int
+    waiting: int
+    slots: int
+    context: int
+    tokens: int
+    slot_bytes: int
+    generated: int
+    steps: int
+    inexact: str
+
+
 class Status(msgspec.Struct, frozen=True):
     """State of all models: `starts` counts the starts of replicas, `queue_depth` waiting requests.
 
@@ -82,6 +104,7 @@ class Status(msgspec.Struct, frozen=True):
     outages: tuple[ReplicaOutage, ...] = ()
     """The last ones of each replica, by their begin."""
     chains: tuple[ChainStatus, ...] = ()
+    decoders: tuple[DecoderStatus, ...] = ()
 
     @property
     def epoch(self) -> int:

@@ -11,12 +11,13 @@ from ...comm.serving.orders import Answer
 from ..event_loop.loop import EventLoopThread
 from ..requests.request import Request
 from ..scheduling.batch import Batch, InflightOrder, WeightSwitch
-from ..scheduling.dispatcher import Dispatcher, ReplicaFailure
+from ..scheduling.dispatcher import ReplicaFailure
 from ..scheduling.inflight import MOST_AHEAD
-from ..scheduling.replica_table import FinishedOrder, ReplicaCondition, ReplicaState
+from ..scheduling.replica_table import FinishedOrder, ReplicaCondition
 from .incarnation import Incarnation, IncarnationListener
 from .order_faults import Stalemate, fault_of, follows_another, in_step, running_order
 from .outage import Outage, last_outages
+from .replica_owner import ReplicaOwner, ReplicaStanding
 from .replica_spec import ReplicaSpec
 from .restart_budget import RestartBudget
 from .supervised_ranks import NoPlace, RankLauncher
@@ -32,7 +33,7 @@ class Replica(IncarnationListener):
     def __init__(
         self,
         spec: ReplicaSpec,
-        dispatcher: Dispatcher,
+        dispatcher: ReplicaOwner,
         launcher: RankLauncher,
         loop: EventLoopThread,
     ) -> None:
@@ -61,7 +62,7 @@ class Replica(IncarnationListener):
         return f"<Replica {self.spec.index}: {self.state.condition.value}>"
 
     @property
-    def state(self) -> ReplicaState:
+    def state(self) -> ReplicaStanding:
         """The scheduler's state of the replica."""
         return self._scheduler.replicas[self.spec.index]
 
@@ -289,7 +290,7 @@ class Replica(IncarnationListener):
         text = f"a request has failed on some ranks and not on others: {fault}"
         incarnation.fail(RankmeshError(text), 0, guilty=False)
         self._held.setdefault(incarnation, []).append(order)
-        if isinstance(order, Batch):
+        if not isinstance(order, WeightSwitch):
             self._dispatcher.batch_refused(self.spec.index, order, fault)
 
     def _log(self, rank: int, stream: int, line: str) -> None:

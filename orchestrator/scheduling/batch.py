@@ -126,4 +126,24 @@ def _arrays(found: FoundOutputs, leased: bool) -> Outputs:
     return outputs if leased else {name: array.copy() for name, array in outputs.items()}
 
 
-InflightOrder: TypeAlias = Batch | WeightSwitch
+@dataclass(slots=True, eq=False)
+class StepOrder:
+    """The order `number`: one step of a decoder. Its results lie in memory that all steps share."""
+
+    number: int
+    begun: float
+    answered: bool = False
+
+    def check(self, rank: int, answer: Answer) -> None:
+        """Raise InvalidRankData where a rank gives outputs, which no step has."""
+        if answer.outputs:
+            raise InvalidRankData(rank, f"answered with {len(answer.outputs)} outputs, expected 0")
+
+    def accept(self, answers: Mapping[int, Answer]) -> None:
+        """See Batch.accept."""
+        for rank, answer in answers.items():
+            self.check(rank, answer)
+        self.answered = True
+
+
+InflightOrder: TypeAlias = Batch | WeightSwitch | StepOrder

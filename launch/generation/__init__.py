@@ -1,0 +1,1 @@
+"""Generation on the command line: prompts, and texts as they come."""
