@@ -34,6 +34,7 @@ class DecoderFormat:
         decryption: Decryption | None,
         weights_folder: str,
         shapes: Sequence[tuple[int, ...]] | None,
+        nodes_checked: bool,
     ) -> LoadedModel:
         """See ModelFormat.load."""
         from ..decoders.genai_config import read_genai_config
@@ -45,9 +46,8 @@ class DecoderFormat:
             raise ModelError(f"{path}: a decoder has no other input shapes than its own.")
         own, config = Stamp.of(path), read_genai_config(path)
         name = config.model.decoder.filename
-        loaded = OnnxFormat().load(
-            os.path.join(os.path.dirname(path), name), None, weights_folder, None
-        )
+        file = os.path.join(os.path.dirname(path), name)
+        loaded = OnnxFormat().load(file, None, weights_folder, None, nodes_checked)
         files = {**loaded.files, name: loaded.files[""], "": own}
         model = step_graph(loaded.model, config, loaded.path)
         return replace(loaded, model=model, path=path, files=files)
@@ -56,7 +56,7 @@ class DecoderFormat:
         """See ModelFormat.survey."""
         from .survey import survey_onnx
 
-        return survey_onnx(self.load(path, decryption, weights_folder, None))
+        return survey_onnx(self.load(path, decryption, weights_folder, None, True))
 
     def user_info(
         self, path: str, decryption: Decryption | None, weights_folder: str
