@@ -32,6 +32,11 @@ class KvMemory:
     states: Mapping[str, Array]
     kept: Mapping[str, Array]
 
+    @property
+    def head_size(self) -> int:
+        """Numbers of one key."""
+        return int(next(iter(self.states.values())).shape[-1])
+
     @classmethod
     def opened(
         cls,

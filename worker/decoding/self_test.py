@@ -14,8 +14,10 @@ from ...comm.arrays import Array
 from ...comm.serving.steps import DecoderStep
 from .step_program import StepProgram
 
-_LENGTHS = (9, 1, 14)
-"""Tokens of the three prompts; one of a single token, which has no row before it."""
+_LENGTHS = (9, 1)
+"""Tokens of two prompts; a single token has no row before it. The third fills a block of the
+attention's rows, and has one row more.
+"""
 
 _AFTER = 4
 """Tokens behind each prompt, which come one in a step."""
@@ -29,11 +31,11 @@ _STRIDE = 7919
 
 def inexact(program: StepProgram, vocabulary: int) -> str:
     """Why logits depend on what runs beside them; "" where they do not."""
-    slots = min(len(_LENGTHS), program.memory.slots)
-    longest = program.capacity - 1
+    longest = program.capacity - _AFTER - 1
+    lengths = [*_LENGTHS, min(2 * program.memory.head_size + 1, longest)][: program.memory.slots]
     sequences = [
-        [(_STRIDE * (at + 5 * slot)) % vocabulary for at in range(min(length + _AFTER, longest))]
-        for slot, length in enumerate(_LENGTHS[:slots])
+        [(_STRIDE * (at + 5 * slot)) % vocabulary for at in range(length + _AFTER)]
+        for slot, length in enumerate(lengths)
     ]
     alone = [_alone(program, tokens) for tokens in sequences]
     for slot, at, logits in _together(program, sequences):
@@ -56,7 +58,7 @@ def _together(program: StepProgram, sequences: list[list[int]]) -> Iterator[tupl
     done, parity = [0] * len(sequences), 0
     for turn in range(sum(map(len, sequences))):
         parts = [
-            tokens[at : at + _part(turn, slot, at)]
+            tokens[at : at + _part(turn, slot, len(tokens) - at)]
             for slot, (tokens, at) in enumerate(zip(sequences, done, strict=True))
         ]
         slots = [slot for slot, part in enumerate(parts) if part]
@@ -72,6 +74,8 @@ def _together(program: StepProgram, sequences: list[list[int]]) -> Iterator[tupl
             yield slot, done[slot] - 1, logits[row]
 
 
-def _part(turn: int, slot: int, at: int) -> int:
-    """How many tokens of a sequence come in a turn."""
-    return 1 if at >= _LENGTHS[slot] else _CHUNKS[(turn + slot) % len(_CHUNKS)]
+def _part(turn: int, slot: int, left: int) -> int:
+    """How many tokens of a sequence come in a turn: the long prompt in one part."""
+    if left <= _AFTER:
+        return 1
+    return left - _AFTER if slot == len(_LENGTHS) else min(_CHUNKS[turn % 4], left - _AFTER)

@@ -19,7 +19,10 @@ from ...compiler.decoders.step_graph import (
     WANTED,
 )
 
-Index = NDArray[np.int64]
+_BLOCK = 8
+"""A divisor of the rows of a block. onnxruntime's blocks have twice the size of a head, where the
+processor's cache is not small (`GQAAttentionBase` of its source).
+"""
 
 
 class StepShape(NamedTuple):
@@ -59,18 +62,19 @@ class StepNumbers(NamedTuple):
 
     @property
     def beside(self) -> Int32:
-        """The row that each query has besides its new ones: a query of one row would round
-        differently.
+        """The row that each query has besides its new ones, 0 or 1.
+
+        Attention computes the rows of a query in blocks, and a block of one row rounds differently.
         """
-        beside: Int32 = (self.counts == 1).astype(np.int32)
+        beside: Int32 = (self.counts % _BLOCK == 1).astype(np.int32)
         return beside
 
     def write(self, arrays: dict[str, NDArray[np.generic]]) -> None:
         """Write the inputs of the step graph into arrays of its shape.
 
-        A sequence with one new token has its previous row before it; without a previous row the new
-        one comes twice, and the second is not used: what it leaves behind in the memory of keys and
-        values lies beyond the end of the sequence.
+        Where a query has one row besides its new ones, that is the previous row of the sequence;
+        without a previous row the last new one comes twice, and the second is not used: what it
+        leaves behind in the memory of keys and values lies beyond the end of the sequence.
         """
         counts, beside = self.counts, self.beside
         slots, tokens = len(counts), len(self.tokens)
@@ -82,7 +86,7 @@ class StepNumbers(NamedTuple):
         kept = np.flatnonzero(before)
         found[kept, 0] = kept
         doubled = np.flatnonzero(beside - before)
-        found[doubled, 1] = slots + starts[doubled]
+        found[doubled, counts[doubled]] = slots + starts[doubled] + counts[doubled] - 1
         rows[...] = found.clip(0, slots + tokens - 1)
         slot_of = np.repeat(np.arange(slots), counts)
         within = np.arange(tokens) - starts[slot_of]

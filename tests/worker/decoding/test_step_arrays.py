@@ -42,7 +42,7 @@ def written(step: DecoderStep) -> dict[str, np.ndarray]:
 
 
 SEQUENCES = st.dictionaries(
-    st.integers(0, 7), st.tuples(st.integers(0, 30), st.integers(1, 6)), min_size=1
+    st.integers(0, 7), st.tuples(st.integers(0, 30), st.integers(1, 26)), min_size=1
 )
 
 
@@ -60,14 +60,14 @@ def test_each_query_has_its_rows_and_each_token_its_place(
         length, new = sequences.get(slot, (0, 0))
         own = [count + at + one for one in range(new)]
         wanted = own
-        if new == 1:
-            wanted = [slot, *own] if length else [*own, *own]
+        if beside := new % 8 == 1:
+            wanted = [slot, *own] if length else [*own, own[-1]]
         assert found[QUERY_LENGTHS][slot] == len(wanted)
         assert found[ROWS][slot][: len(wanted)].tolist() == wanted
         assert found[KEPT_ROWS][slot] == (own[-1] if new else slot)
-        end = length + new + (1 if new == 1 and not length else 0)
+        end = length + new + (1 if beside and not length else 0)
         assert found[LAST][slot] == (end - 1 if new else 0)
-        first = 1 if new == 1 and length else 0
+        first = 1 if beside and length else 0
         rows = found[ROWS].shape[1]
         places = [slot * rows + first + one for one in range(new)]
         assert found[PLACES][at : at + new].tolist() == places
@@ -78,7 +78,9 @@ def test_each_query_has_its_rows_and_each_token_its_place(
     assert found[ROWS].max() < count + at
 
 
-def test_no_query_has_one_row() -> None:
+def test_no_block_of_a_query_has_one_row() -> None:
     """One row takes another path of the attention, which rounds differently."""
     step = DecoderStep.of([0, 1, 3], [5, 0, 0], [[7], [8], [1, 2, 3]], [0, 1, 4], 0, 1, ())
     assert written(step)[QUERY_LENGTHS].tolist() == [2, 2, 0, 3]
+    step = DecoderStep.of([0, 1], [5, 0], [[7] * 33, [8] * 65], [0], 0, 1, ())
+    assert written(step)[QUERY_LENGTHS].tolist() == [34, 66]

@@ -120,15 +120,29 @@ def test_logits_have_the_same_bits_beside_other_sequences(
     assert made == [20] * len(prompts)
 
 
+def test_parts_of_every_length_have_the_same_bits(program: StepProgram) -> None:
+    """Blocks of the attention have 32 rows here: a part of 33 has a last block of one row."""
+    player, tokens = Player(program), [(7 * at) % 500 for at in range(70)]
+    alone = [player.step({0: (at, [token])})[0].tobytes() for at, token in enumerate(tokens)]
+    for count in range(1, 70):
+        found = player.step({0: (0, tokens[:count]), 2: (0, tokens[:3])})
+        assert found[0].tobytes() == alone[count - 1], count
+        after = player.step({0: (count, tokens[count:])})
+        assert after[0].tobytes() == alone[-1], count
+
+
 def test_this_host_is_exact(program: StepProgram) -> None:
     assert inexact(program, 512) == ""
 
 
-def test_the_self_test_finds_queries_of_one_row(
-    program: StepProgram, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("rows", [1, 33])
+def test_the_self_test_finds_queries_with_a_block_of_one_row(
+    program: StepProgram, monkeypatch: pytest.MonkeyPatch, rows: int
 ) -> None:
+    beside = step_arrays.StepNumbers.beside.fget
+
     def alone(numbers: step_arrays.StepNumbers) -> np.ndarray:
-        return np.zeros_like(numbers.counts)
+        return np.where(numbers.counts == rows, 0, beside(numbers)).astype(np.int32)
 
     monkeypatch.setattr(step_arrays.StepNumbers, "beside", property(alone))
     assert "have other bits" in inexact(program, 512)
