@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 from kinds import GUARD, sort
+from pure_coverage import PureCoverage
 
 if TYPE_CHECKING:
     from explorer.exploration import Explored
@@ -22,6 +23,7 @@ settings.register_profile(
 settings.load_profile("patient")
 # at the usual 700 new objects, garbage collections take a tenth of the time of slicing
 gc.set_threshold(50_000)
+COVERAGE = PureCoverage()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -65,6 +67,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None
 
 
+def pytest_sessionfinish() -> None:
+    """Keep what was measured."""
+    COVERAGE.save()
+
+
 @pytest.fixture
 def note_explored(record_property: Callable[[str, object], None]) -> Callable[[Explored], None]:
     """Have the end of the run tell how much of the interleavings was explored."""
@@ -84,7 +91,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def _guarded(item: pytest.Item) -> Generator[None, Any, Any]:
     if item.get_closest_marker("pure") is None:
         return (yield)
-    with GUARD.pure():
+    with GUARD.pure(), COVERAGE.measured(item.path):
         return (yield)
 
 
