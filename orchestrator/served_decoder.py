@@ -36,6 +36,9 @@ from .weights.weight_updates import WeightUpdates
 _DEFAULT_TOKENS = 256
 """Tokens of a text that says nothing, where the context has room for them."""
 
+_LEAST_ROWS = 32
+"""Rows of the longest query at least: a self-test needs as many."""
+
 _SHARE = 4
 """Keys and values get this part of the host's memory, all ranks together."""
 
@@ -307,7 +310,8 @@ class ServedDecoder(Served):
         size = size // os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PAGE_SIZE")
         file = create_sealed("keys and values", size * in_replica, FIXED)
         self._files.append(file)
-        return DecoderJob(self._config, own.max_sequences, own.context or 0, file, size)
+        rows = max(own.prompt_tokens, own.step_tokens, _LEAST_ROWS) + 1
+        return DecoderJob(self._config, own.max_sequences, own.context or 0, rows, file, size)
 
 
 def _refuse_settings(plan: ModelPlan, elsewhere: bool) -> None:

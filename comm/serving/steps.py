@@ -17,13 +17,15 @@ Int32 = NDArray[np.int32]
 
 class DecoderJob(msgspec.Struct, frozen=True):
     """How a rank decodes: at most `sequences` at once of at most `capacity` tokens (0: as many as
-    the model has been made for). Their keys and values lie in a file, `size` bytes for each rank.
-    `file` is its descriptor. `config` is the path of the decoder's configuration.
+    the model has been made for), in queries of at most `rows` rows. Their keys and values lie in a
+    file, `size` bytes for each rank. `file` is its descriptor. `config` is the path of the
+    decoder's configuration.
     """
 
     config: str
     sequences: int
     capacity: int
+    rows: int
     file: int
     size: int
 

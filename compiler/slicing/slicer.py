@@ -216,9 +216,12 @@ def slice_model(
     refusals = refused_by_onnxruntime(path)
     with refusals, ShardFolder(folder, stem, force) as target, ShardTrial() as trial:
         shards = _write(chosen, target.aside / stem, progress, collectives)
-        how = "none" if chosen.graph.states else verify  # a request alone shows nothing of states
+        how = "none" if chosen.graph.states else verify  # ranks alone have states
         proof = _proved(chosen, shards, how, progress)
-        by_ranks = _proved_by_ranks(chosen, target.aside / stem, proof, trial, progress)
+        if chosen.graph.states and verify != "none":
+            by_ranks = _proved_states(chosen, target.aside / stem, trial)
+        else:
+            by_ranks = _proved_by_ranks(chosen, target.aside / stem, proof, trial, progress)
         report = _report(chosen, shards, proof, by_ranks, folder)
         _write_notes(target.aside, stem, chosen, shards, report)
         target.publish()
@@ -289,6 +292,14 @@ def _proved_by_ranks(
     return found
 
 
+def _proved_states(plan: SlicingPlan, stem: Path, trial: ShardTrial) -> RankProof:
+    from .emission.rank_proof import WrittenShards
+    from .emission.state_proof import prove_states
+
+    shards = WrittenShards(plan.graph, f"{stem}_rank{{rank}}.onnx", plan.needed_bytes)
+    return prove_states(shards, plan.slices, trial)
+
+
 def _report(
     plan: SlicingPlan, shards: list[Shard], proof: Proof, by_ranks: RankProof, folder: str
 ) -> SlicingReport:
@@ -297,7 +308,7 @@ def _report(
         tuple(os.path.join(folder, shard.path.name) for shard in shards),
         tuple(shard.nbytes for shard in shards),
         tuple(shard.collectives for shard in shards),
-        f"{proof}; {by_ranks.text}",
+        by_ranks.text if plan.graph.states else f"{proof}; {by_ranks.text}",
         None if proof.mode == "none" else proof.error,
         str(plan),
         by_ranks.reach,

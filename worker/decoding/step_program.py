@@ -56,15 +56,14 @@ class StepProgram:
         self._with_positions = POSITIONS in types
         self._logits_type = outputs[LOGITS]
         self.capacity = capacity
+        padded = capacity + job.rows  # attention wants room for the padding of short queries
         states = {
-            name: _of_slot(kind, capacity)
+            name: _of_slot(kind, padded)
             for name, kind in types.items()
             if name.startswith(("key.", "value."))
         }
         kept = {
-            name: _of_slot(kind, capacity)
-            for name, kind in types.items()
-            if name.startswith("kept.")
+            name: _of_slot(kind, padded) for name, kind in types.items() if name.startswith("kept.")
         }
         self.memory = KvMemory.opened(
             job.file, rank * job.size, job.size, job.sequences, states, kept

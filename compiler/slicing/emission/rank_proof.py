@@ -76,9 +76,9 @@ def prove_by_ranks(shards: WrittenShards, proof: Proof, trial: ShardTrial) -> Ra
     ranks together, each shard is loaded alone.
     """
     if proof.mode == "none":
-        _accepted(shards, trial.ask(TrialRequest(shards.pattern, shards.ranks, "read")))
+        accepted(shards, trial.ask(TrialRequest(shards.pattern, shards.ranks, "read")))
         return RankProof(NOTHING, "each shard was read by itself")
-    reason = _obstacle(shards)
+    reason = obstacle(shards)
     if not reason:
         found = _run(shards, proof, trial)
         if isinstance(found, RankProof):
@@ -87,7 +87,7 @@ def prove_by_ranks(shards: WrittenShards, proof: Proof, trial: ShardTrial) -> Ra
     return _loaded_alone(shards, reason, trial)
 
 
-def _obstacle(shards: WrittenShards) -> str:
+def obstacle(shards: WrittenShards) -> str:
     """Why the ranks cannot run together here; "" where they can."""
     inputs = shards.graph.model.graph.inputs
     odd = next((value for value in inputs if not is_plain(value)), None)
@@ -123,15 +123,20 @@ def _run(shards: WrittenShards, proof: Proof, trial: ShardTrial) -> RankProof | 
         return f"the ranks found too little memory together: {answer.text}"
     if narrow and answer.error:
         return f"this host does not compute with the model's bfloat16: {answer.text}"
-    _accepted(shards, answer)
+    accepted(shards, answer)
+    check_error(answer, most)
+    compared = f"largest relative error {answer.largest:.1e} (tolerance {most:.0e})"
+    text = f"run by {counted(shards.ranks, 'rank')} together" + f", {compared}" * compares
+    return RankProof(RANKS, text)
+
+
+def check_error(answer: TrialAnswer, most: float) -> None:
+    """Raise ModelError where an output of the ranks has a larger relative error than `most`."""
     if not answer.largest <= most:
         raise ModelError(
             f"The ranks answer something else than the unsliced model: the largest relative error "
             f"of an output is {answer.largest:.1e}, expected at most {most:.0e}. {_ADVICE}"
         )
-    compared = f"largest relative error {answer.largest:.1e} (tolerance {most:.0e})"
-    text = f"run by {counted(shards.ranks, 'rank')} together" + f", {compared}" * compares
-    return RankProof(RANKS, text)
 
 
 def _rounds(graph: SourceGraph, proof: Proof) -> bool:
@@ -154,13 +159,13 @@ def _loaded_alone(shards: WrittenShards, reason: str, trial: ShardTrial) -> Rank
     if _memory([max(shards.needed)]) <= memory_limit().size:
         answer = trial.ask(TrialRequest(shards.pattern, shards.ranks, "load"))
         if not (answer.short_of_memory or answer.error and is_narrow(shards.graph)):
-            _accepted(shards, answer)
+            accepted(shards, answer)
             return RankProof(LOCKSTEP, f"{LOCKSTEP}, each shard was loaded by itself: {reason}")
-    _accepted(shards, trial.ask(read))
+    accepted(shards, trial.ask(read))
     return RankProof(LOCKSTEP, f"{LOCKSTEP}, each shard was read by itself: {reason}")
 
 
-def _accepted(shards: WrittenShards, answer: TrialAnswer) -> None:
+def accepted(shards: WrittenShards, answer: TrialAnswer) -> None:
     """Raise ModelError for an answer that is a failure."""
     if answer.differs:
         raise ModelError(

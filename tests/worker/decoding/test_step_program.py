@@ -35,7 +35,7 @@ def opened(folder: Path, size: int = _SIZE) -> StepProgram:
     rank = SingleRank(Rank(0, 1, 0, 1, "host", 0))
     program = open_program(ProgramSpec(config, ExecutorSettings("cpu", 0, 1)), rank)
     try:
-        return StepProgram(program, DecoderJob(config, 8, 0, file, size), 0, 128)
+        return StepProgram(program, DecoderJob(config, 8, 0, 300, file, size), 0, 128)
     finally:
         os.close(file)
 
@@ -129,6 +129,14 @@ def test_parts_of_every_length_have_the_same_bits(program: StepProgram) -> None:
         assert found[0].tobytes() == alone[count - 1], count
         after = player.step({0: (count, tokens[count:])})
         assert after[0].tobytes() == alone[-1], count
+
+
+def test_a_full_sequence_beside_a_long_prompt(program: StepProgram) -> None:
+    """Attention wants room for a query's padding: up to the rows of the longest one."""
+    player, tokens = Player(program), [(7 * at) % 500 for at in range(128)]
+    alone = player.step({0: (0, tokens)})[0].tobytes()
+    player.step({0: (0, tokens[:-1])})
+    assert player.step({0: (127, tokens[-1:]), 1: (0, tokens)})[0].tobytes() == alone
 
 
 def test_this_host_is_exact(program: StepProgram) -> None:
