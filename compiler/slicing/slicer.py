@@ -216,12 +216,8 @@ def slice_model(
     refusals = refused_by_onnxruntime(path)
     with refusals, ShardFolder(folder, stem, force) as target, ShardTrial() as trial:
         shards = _write(chosen, target.aside / stem, progress, collectives)
-        how = "none" if chosen.graph.states else verify  # ranks alone have states
-        proof = _proved(chosen, shards, how, progress)
-        if chosen.graph.states and verify != "none":
-            by_ranks = _proved_states(chosen, target.aside / stem, trial)
-        else:
-            by_ranks = _proved_by_ranks(chosen, target.aside / stem, proof, trial, progress)
+        proof = _proved(chosen, shards, verify, progress)
+        by_ranks = _proved_by_ranks(chosen, target.aside / stem, proof, trial, progress)
         report = _report(chosen, shards, proof, by_ranks, folder)
         _write_notes(target.aside, stem, chosen, shards, report)
         target.publish()
@@ -231,12 +227,12 @@ def slice_model(
 def _proved(
     plan: SlicingPlan, shards: list[Shard], verify: str, progress: Progress | None
 ) -> Proof:
-    """The proof in lockstep, or none where none is wanted."""
+    """The proof in lockstep, or none where none is wanted, or ranks alone have states."""
     from .emission.verify import Proof
     from .emission.verify import verify as prove
 
-    if verify == "none":
-        return Proof("none", 0.0)
+    if verify == "none" or plan.graph.states:
+        return Proof(verify, 0.0)
     return prove(plan.graph, plan.slices, verify, [one.stored for one in shards], progress)
 
 
@@ -283,21 +279,17 @@ def _proved_by_ranks(
     plan: SlicingPlan, stem: Path, proof: Proof, trial: ShardTrial, progress: Progress | None
 ) -> RankProof:
     from .emission.rank_proof import WrittenShards, prove_by_ranks
+    from .emission.state_proof import prove_states
 
     told = progress or _silent
     told("run", 0, 1)
     shards = WrittenShards(plan.graph, f"{stem}_rank{{rank}}.onnx", plan.needed_bytes)
-    found = prove_by_ranks(shards, proof, trial)
+    if plan.graph.states and proof.mode != "none":
+        found = prove_states(shards, plan.slices, trial)
+    else:
+        found = prove_by_ranks(shards, proof, trial)
     told("run", 1, 1)
     return found
-
-
-def _proved_states(plan: SlicingPlan, stem: Path, trial: ShardTrial) -> RankProof:
-    from .emission.rank_proof import WrittenShards
-    from .emission.state_proof import prove_states
-
-    shards = WrittenShards(plan.graph, f"{stem}_rank{{rank}}.onnx", plan.needed_bytes)
-    return prove_states(shards, plan.slices, trial)
 
 
 def _report(
