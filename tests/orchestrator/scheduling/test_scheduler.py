@@ -86,6 +86,34 @@ def test_requests_of_a_dead_replica_run_again_before_all_others() -> None:
         assert model.dispatcher.counters.snapshot()["replayed"] == 1
 
 
+def test_requests_that_come_back_run_in_their_order() -> None:
+    with played(ahead=True) as model:
+        model.submit()
+        model.run()
+        requests = [model.submit() for _ in range(4)]
+        assert model.scheduler.running == 4
+        model.replicas[0].fail()
+        later = model.submit()
+        assert model.scheduler.waiting == 5
+        model.replicas[0].start()
+        for count in range(1, 6):
+            model.replicas[0].take()
+            model.replicas[0].answer()
+            model.replicas[0].look()
+            assert [one.done for one in (*requests, later)].count(True) == count
+            assert all(one.done for one in (*requests, later)[:count])
+
+
+def test_a_cancelled_request_that_was_given_ahead_never_runs() -> None:
+    with played(ahead=True) as model:
+        model.submit()
+        model.run()
+        first, second = model.submit(), model.submit()
+        model.client.abandon(second)
+        assert model.run() == 1
+        assert first.right and second.ends == 0
+
+
 def test_a_request_on_which_ranks_die_twice_is_refused_and_the_others_are_not() -> None:
     with played() as model:
         guilty, other = model.submit(), model.submit()
@@ -94,8 +122,8 @@ def test_a_request_on_which_ranks_die_twice_is_refused_and_the_others_are_not() 
             model.replicas[0].fail()
             model.replicas[0].start()
         assert isinstance(guilty.error, Poisoned) and guilty.ends == 1
-        model.run()
-        assert other.right and other.deaths == 0
+        assert model.run() == 1
+        assert other.right and other.deaths == 0 and guilty.attempts == 2
 
 
 def test_requests_of_one_kind_run_as_one_batch_and_get_their_own_rows() -> None:

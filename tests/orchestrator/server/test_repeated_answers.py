@@ -6,11 +6,15 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import grpc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from served_grpc import GrpcClient, connected
 from served_http import Reply, ServerProcess, serving
 from served_models import echo
+
+from rankmesh.orchestrator.server.grpc.protocol.inference import ModelInferRequest
 
 SIZE = 4
 PATH = "/v2/models/echo/infer"
@@ -19,7 +23,7 @@ ELEMENTS = [bytes(4 * SIZE), bytes(range(4 * SIZE)), b"\xff" * 4 * SIZE, bytes(8
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    with serving(echo(tmp_path_factory.mktemp("repeated"), SIZE)) as made:
+    with serving(echo(tmp_path_factory.mktemp("repeated"), SIZE), "--grpc-port", "0") as made:
         yield made
 
 
@@ -93,3 +97,50 @@ def test_the_request_that_is_repeated_is_right(server: ServerProcess) -> None:
     for elements in ELEMENTS[:3]:
         reply = server.ask("POST", PATH, head + elements, headers)
         assert reply.array().tobytes() == elements
+
+
+CALL = st.fixed_dictionaries(
+    {
+        "name": st.sampled_from(["x", "x", "x", "other"]),
+        "datatype": st.sampled_from(["FP32", "FP32", "FP32", "INT32", ""]),
+        "shape": st.sampled_from([[SIZE], [SIZE], [SIZE], [1, SIZE], [-1], []]),
+        "outputs": st.sampled_from([[], [], ["y"], ["other"], ["y", "y"]]),
+        "priority": st.sampled_from([None, None, 1]),
+        "version": st.sampled_from(["", "1", "9"]),
+    }
+)
+
+
+def message_of(call: dict[str, Any], elements: bytes) -> ModelInferRequest:
+    message = ModelInferRequest(model_name="echo", model_version=call["version"])
+    message.inputs.add(name=call["name"], datatype=call["datatype"], shape=call["shape"])
+    for name in call["outputs"]:
+        message.outputs.add(name=name)
+    if call["priority"] is not None:
+        message.parameters["priority"].uint64_param = call["priority"]
+    message.raw_input_contents.append(elements)
+    return message
+
+
+def answer(client: GrpcClient, message: ModelInferRequest) -> object:
+    """The response without the id of its request, or the error."""
+    try:
+        found = client.send("ModelInfer", message)
+    except grpc.RpcError as error:
+        return error.code(), error.details()
+    found.id = ""
+    return found.SerializeToString(deterministic=True)
+
+
+@settings(max_examples=60)
+@given(call=CALL, elements=st.lists(st.sampled_from(ELEMENTS), min_size=1, max_size=3))
+def test_a_call_is_answered_alike_however_often_it_came(
+    server: ServerProcess, call: dict[str, Any], elements: list[bytes]
+) -> None:
+    """A message with an id is read anew each time."""
+    with connected(server.grpc_port) as client:
+        for tensors in elements:
+            message = message_of(call, tensors)
+            again = [answer(client, message) for _ in range(3)]
+            message.id = "anew"
+            assert again == [answer(client, message)] * 3
