@@ -100,7 +100,7 @@ class ServedModel(Served):
         large = shards.bytes >= _LARGE and settings.cache_folder != OFF
         self._one_first = len(plan.replicas) > 1 and large
         self.replicas = tuple(self._replica(plan, one, parts) for one in plan.replicas)
-        slices = read_weight_slices(shards.pattern) if shards.numbered else None
+        slices = read_weight_slices(shards.pattern, world_size) if shards.numbered else None
         self._updates = WeightUpdates(
             settings,
             self.dispatcher.scheduler,

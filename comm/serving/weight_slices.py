@@ -16,11 +16,13 @@ import numpy as np
 from ..arrays import Array
 from ..decoding import guarded
 from ..errors import InputError, ModelError
+from ..host.regular_file import read_regular
 
 WEIGHTS = "weights.json"
 ORDER = "rankmesh.order"
 """The note of a tensor that is a transposed weight: the order of the weight's axes in it."""
 _TOLD = 5
+_LARGEST = 256 << 20
 
 
 class WeightSlice(msgspec.Struct, frozen=True, array_like=True):
@@ -36,6 +38,17 @@ class WeightSlice(msgspec.Struct, frozen=True, array_like=True):
     cuts: tuple[tuple[int, int], ...] = ()
     zero: bool = False
     order: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raise ValueError where no array has such a slice."""
+        order = self.order or tuple(range(len(self.shape)))
+        if sorted(order) != list(range(len(self.shape))):
+            raise ValueError(f"the order {list(order)} is none of {len(self.shape)} axes")
+        if not 0 <= self.axis < len(order) and (self.cuts or self.axis):
+            raise ValueError(f"axis {self.axis} of {len(order)} axes is cut")
+        for start, stop in self.cuts:
+            if not 0 <= start <= stop <= self.shape[order[self.axis]]:
+                raise ValueError(f"the cut from {start} to {stop} is outside of the weight")
 
     def of(self, array: Array) -> Array:
         """The slice of a whole weight; InputError for one of another shape."""
@@ -82,23 +95,36 @@ class WeightSlices(msgspec.Struct, frozen=True):
         return f"the model that {self.pattern} are slices of has no weight '{name}'; {told}."
 
 
-def read_weight_slices(pattern: str) -> WeightSlices | None:
+def read_weight_slices(pattern: str, ranks: int) -> WeightSlices | None:
     """The slices beside the shards of a pattern; None where there are none of these shards.
 
-    Raises ModelError for a file that cannot be read.
+    Raises ModelError for a file that cannot be read, or is not of so many ranks.
     """
     path = os.path.join(os.path.dirname(pattern), WEIGHTS)
     try:
-        with open(path, "rb") as file:
-            found = _DECODER(file.read())
+        found = weight_slices_of(read_regular(path, _LARGEST), ranks, os.path.basename(pattern))
     except FileNotFoundError:
         return None
     except (OSError, msgspec.DecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
         raise ModelError(
-            f"{path}: cannot be read: {error}. Slice the model again, or remove this file: then "
+            f"{path}: cannot be read: {reason}. Slice the model again, or remove this file: then "
             "weights are updated by the names and shapes of each shard."
         ) from error
-    return found if found.pattern == os.path.basename(pattern) else None
+    return found
+
+
+def weight_slices_of(data: bytes, ranks: int, pattern: str) -> WeightSlices | None:
+    """The slices that a file of these bytes has; None where it is of other shards.
+
+    Raises msgspec.DecodeError.
+    """
+    found = _DECODER(data)
+    if found.pattern != pattern:
+        return None
+    if len(found.ranks) != ranks:
+        raise msgspec.DecodeError(f"it has {len(found.ranks)} ranks, expected {ranks}")
+    return found
 
 
 def _likewise(wrong: list[str]) -> str:

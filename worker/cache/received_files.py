@@ -56,11 +56,7 @@ class ReceivedFiles:
             target.unlink()
             self._whole(file).unlink(missing_ok=True)
         with self._locked(file) as fd:
-            had = min(os.fstat(fd).st_size, file.size)
-            found = _completed(fd, had, fetch)
-            if found != file.digest and had:
-                found = _completed(fd, 0, fetch)
-            if found == file.digest:
+            if _digest_of_all(fd, file, fetch) == file.digest:
                 os.link(self._partial(file), target)
                 return
             self._partial(file).unlink(missing_ok=True)
@@ -112,6 +108,16 @@ def digest_of(path: Path) -> str:
     """The digest of a file, as messages have it. Raises OSError."""
     with open_regular(str(path)) as file:
         return _digest(file.fileno(), os.fstat(file.fileno()).st_size).hexdigest()
+
+
+def _digest_of_all(fd: int, file: OfferedFile, fetch: Fetch) -> str:
+    """The digest of a partial file once its missing bytes, or other bytes instead, are there."""
+    status = os.fstat(fd)
+    if status.st_nlink > 1:  # whole, and in a model already: written no more
+        return _digest(fd, status.st_size).hexdigest()
+    had = min(status.st_size, file.size)
+    found = _completed(fd, had, fetch)
+    return _completed(fd, 0, fetch) if found != file.digest and had else found
 
 
 def _completed(fd: int, had: int, fetch: Fetch) -> str:

@@ -12,6 +12,7 @@ from typing import Literal
 
 import msgspec
 
+from ....comm.decoding import guarded
 from ....comm.errors import UsageError
 from ....comm.host.regular_file import read_regular
 from ....comm.limits import MOST_SLICES
@@ -129,11 +130,11 @@ def read_plan(path: str) -> PlanFile:
         raise UsageError(f"{path}: cannot be read: {error.strerror}.") from error
 
 
-def plan_of(data: bytes | str, path: str) -> PlanFile:
+def plan_of(data: bytes, path: str) -> PlanFile:
     """The plan in the JSON of a plan file; errors as those of read_plan."""
     try:
-        found = msgspec.json.decode(data, type=PlanDocument)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        found = _DECODER(data)
+    except msgspec.DecodeError as error:
         raise UsageError(
             f"{path}: is no plan: {error}. `rankmesh slice --dry-run -o FOLDER` writes one."
         ) from error
@@ -192,3 +193,6 @@ def _conversions(path: str, found: PlanDocument) -> list[Conversion]:
         ]
     except ValueError as error:
         raise UsageError(f"{path}: conversions: {error}.") from error
+
+
+_DECODER = guarded(msgspec.json.Decoder(PlanDocument))

@@ -289,3 +289,20 @@ def test_the_host_has_no_more_wants_under_way_than_it_may(tmp_path: Path) -> Non
 
         ReceivedModel(end.offer.message, store_in(tmp_path), send, receive).close()
     assert (sent, most) == (0, 8)
+
+
+def test_a_lie_about_a_size_changes_no_file_of_another_model(tmp_path: Path) -> None:
+    files, store = offered(tmp_path, {"a": b"weights", "b": b"graph"}), store_in(tmp_path)
+    lie = msgspec.structs.replace(files[0].file, name="x", size=3)
+    end = OfferingEnd(files)
+
+    with end.connected() as host:
+
+        def receive() -> ToHost:
+            answer = host.receive()
+            if isinstance(answer, Chunk) and answer.data == b"graph":  # the weights are placed
+                received(OfferingEnd([LocalFile(files[0].stamp, lie)]), store_in(tmp_path)).close()
+            return answer
+
+        model = ReceivedModel(end.offer.message, store, host.send, receive)
+    assert contents(model) == {"a": b"weights", "b": b"graph"}
