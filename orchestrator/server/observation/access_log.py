@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import logging
-import os
-import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache, partial
@@ -16,11 +12,10 @@ from msgspec import json
 
 from ....comm.errors import UsageError
 from ....comm.text import visible_line
+from .log_file import LogFile
 from .record import RequestRecord
 
-_LOG = logging.getLogger("rankmesh.server")
 _LONGEST = 500
-_CLOSED = -1
 _KEPT = 64
 _ATOMIC = 4096
 """Bytes that a pipe takes as one: lines of other processes are not between them."""
@@ -57,8 +52,7 @@ class AccessLog:
         self._json = settings.form is LogForm.JSON
         form = _json_begin if self._json else _text_begin
         self._begin = lru_cache(maxsize=_KEPT)(partial(_begin, form))
-        self._file = settings.file
-        self._fd = sys.stderr.fileno() if self._file is None else _opened(self._file)
+        self._file = LogFile(settings.file)
 
     @classmethod
     def wanted(cls, settings: AccessLogSettings) -> AccessLog | None:
@@ -67,21 +61,11 @@ class AccessLog:
 
     def reopen(self) -> None:
         """Open the file again, as it may have been moved away."""
-        if self._file is None:
-            return
-        try:
-            opened = _opened(self._file)
-        except UsageError as error:
-            _LOG.error("the access log goes on in the file as it was: %s", error)
-            return
-        os.close(self._fd)
-        self._fd = opened
+        self._file.reopen()
 
     def close(self) -> None:
         """Write no more."""
-        if self._file is not None:
-            os.close(self._fd)
-            self._fd = _CLOSED
+        self._file.close()
 
     def write(self, records: Iterable[RequestRecord]) -> None:
         """Write the lines of requests that have ended, several at a time."""
@@ -116,8 +100,7 @@ class AccessLog:
 
     def _put(self, lines: bytes) -> None:
         if lines:
-            with suppress(OSError):  # a full disk or a closed pipe ends no request
-                os.write(self._fd, lines)
+            self._file.append(lines)
 
 
 def _begin(
@@ -168,10 +151,3 @@ def _rounded(seconds: float | None) -> float | None:
 
 def _plain(text: str) -> str:
     return visible_line(text[:_LONGEST])
-
-
-def _opened(path: str) -> int:
-    try:
-        return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK, 0o640)
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be written: {error.strerror}.") from None
