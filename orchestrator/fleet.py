@@ -27,12 +27,12 @@ from .scheduling.loop_caller import LoopCaller
 from .scheduling.request_client import RequestClient
 from .served import Served, wait_idle
 from .served_chain import ServedChain
-from .served_decoder import ServedDecoder
 from .served_model import ModelPlan, ServedModel, SharedParts, end_replicas, wait_ended
 
 if TYPE_CHECKING:
     from .endpoint.endpoint import Endpoint
     from .request_calls import ModelCaller
+    from .served_decoder import ServedDecoder
 
 _FILES = 100
 """Descriptors of an orchestrator without ranks: most are seats of threads that wait."""
@@ -160,6 +160,8 @@ class Fleet:
 
     def decoder(self, model: str | None, version: int | None = None) -> ServedDecoder:
         """A model that generates text, likewise. Raises UsageError for other models."""
+        from .served_decoder import ServedDecoder  # here: few orchestrators have one
+
         served = self.find(model, version)
         if not isinstance(served, ServedDecoder):
             raise UsageError(
@@ -318,5 +320,7 @@ class Fleet:
 def _served(version: int, plan: ModelPlan, parts: SharedParts) -> StartedModel:
     """A version of a model, which generates text where its files are a decoder's."""
     if decoder_config(plan.given.path) is not None:
+        from .served_decoder import ServedDecoder  # as above
+
         return ServedDecoder(version, plan, parts)
     return ServedModel(version, plan, parts)

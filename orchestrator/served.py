@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from ..comm.job.placement import RankSpec
 from .config.class_labels import ClassLabels
@@ -15,11 +16,19 @@ from .requests.metrics import ModelMetrics
 from .scheduling.request_client import RequestClient
 from .weights.weight_updates import WeightUpdates
 
+if TYPE_CHECKING:
+    from .generation.step_table import StepTable
+    from .replica.rank_status import DecoderStatus
+    from .scheduling.replica_table import ReplicaTable
+
 
 class Served(ABC):
     """One version of a model or chain: it answers requests by its client."""
 
     ranks: tuple[RankSpec, ...] = ()
+    table: ReplicaTable | StepTable | None = None
+    """The conditions of its replicas; None for a chain."""
+
     replicas: Sequence[Replica] = ()
     journal: Journal
 
@@ -57,6 +66,10 @@ class Served(ABC):
     @abstractmethod
     def updates(self) -> WeightUpdates:
         """Updates of its weights. Raises UsageError where it has none."""
+
+    def decoder_status(self) -> DecoderStatus | None:
+        """The sequences of a model that generates text; None for others."""
+        return None
 
     @property
     @abstractmethod

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from ..comm.errors import Closed, InputError, RankmeshError, UsageError
 from ..comm.host.resources import memory_limit
@@ -19,12 +20,12 @@ from .config.topology import ReplicaPlan
 from .generation.chat_template import ChatTemplate, Message
 from .generation.decoder_dispatcher import DecoderDispatcher
 from .generation.engine import DecoderEngine
-from .generation.generation_calls import Prompt
 from .generation.sampler import Sampler
 from .generation.sampling_settings import SamplingSettings
 from .generation.sequence import Sequence as TextSequence
 from .generation.text_stream import TextStream
 from .generation.text_tokenizer import NoText, TextTokenizer
+from .generation.texts import Prompt
 from .replica.rank_status import DecoderStatus
 from .replica.replica import Replica
 from .replica.replica_spec import ReplicaSpec
@@ -60,6 +61,7 @@ class ServedDecoder(Served):
             settings, len(plan.replicas), world_size, parts.loop, version
         )
         self.journal = self.dispatcher.journal
+        self.table = self.dispatcher.scheduler
         config = decoder_config(plan.given.path)
         assert config is not None
         self._config, folder = os.path.abspath(config), os.path.dirname(config)
@@ -122,14 +124,14 @@ class ServedDecoder(Served):
     def submit(
         self,
         prompt: Prompt,
-        settings: SamplingSettings,
+        sampling: Mapping[str, Any],
         timeout: float | None,
         priority: int,
     ) -> TextSequence:
         """Have a text be generated. Raises InputError, QueueFull, Draining, Closed."""
         queue = self.dispatcher.queue
         try:
-            sequence = self._sequence(prompt, settings, priority)
+            sequence = self._sequence(prompt, SamplingSettings.of(sampling), priority)
             if timeout is not None:
                 sequence.deadline = sequence.submitted + timeout
             queue.put(sequence)
@@ -174,8 +176,8 @@ class ServedDecoder(Served):
         """Seconds of a text that says nothing; None: no deadline."""
         return self._timeout
 
-    def status(self) -> DecoderStatus:
-        """Its sequences and the room for them, at this moment."""
+    def decoder_status(self) -> DecoderStatus:
+        """See Served.decoder_status."""
         reports = [
             one.decoder
             for state in self.dispatcher.scheduler.replicas

@@ -97,6 +97,7 @@ class ServedModel(Served):
             settings, len(plan.replicas), world_size, parts.arena, parts.slots, parts.loop, version
         )
         self.journal = self.dispatcher.journal
+        self.table = self.dispatcher.scheduler
         large = shards.bytes >= _LARGE and settings.cache_folder != OFF
         self._one_first = len(plan.replicas) > 1 and large
         self.replicas = tuple(self._replica(plan, one, parts) for one in plan.replicas)

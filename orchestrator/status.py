@@ -12,8 +12,6 @@ from .replica.rank_status import ChainStatus, RankStatus, ReplicaOutage, Status,
 from .replica.replica import Replica
 from .scheduling.replica_table import ReplicaCondition
 from .served import Served
-from .served_decoder import ServedDecoder
-from .served_model import ServedModel
 
 
 def status_of(serving: Iterable[ModelVersions], living: Sequence[Served]) -> Status:
@@ -34,7 +32,7 @@ def status_of(serving: Iterable[ModelVersions], living: Sequence[Served]) -> Sta
         ),
         _outages(replicas),
         tuple(_chain(one, versions) for one in living if one.steps),
-        tuple(one.status() for one in living if isinstance(one, ServedDecoder)),
+        tuple(one for model in living if (one := model.decoder_status()) is not None),
     )
 
 
@@ -62,13 +60,11 @@ def _chain(chain: Served, serving: Sequence[ModelVersions]) -> ChainStatus:
 
 
 def _state(models: Sequence[Served]) -> str:
-    schedulers = [
-        one.dispatcher.scheduler for one in models if isinstance(one, ServedModel | ServedDecoder)
-    ]
-    conditions = {state.condition for scheduler in schedulers for state in scheduler.replicas}
-    if any(scheduler.stopped for scheduler in schedulers):
+    tables = [one.table for one in models if one.table is not None]
+    conditions = {state.condition for table in tables for state in table.replicas}
+    if any(table.stopped for table in tables):
         return "stopped"
-    if any(scheduler.admission.closing for scheduler in schedulers):
+    if any(table.admission.closing for table in tables):
         return "draining"
     for condition in (ReplicaCondition.STARTING, ReplicaCondition.RESTARTING):
         if condition in conditions:

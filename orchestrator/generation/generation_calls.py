@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ...comm.errors import RankmeshError, UsageError
-from .results import Generation, Piece, TokenLogprob, Usage
-from .sampling_settings import SamplingSettings
-from .sequence import Sequence as TextSequence
-
 if TYPE_CHECKING:
     from .chat_template import Message
+    from .results import Generation, Piece
+    from .sequence import Sequence as TextSequence
+    from .texts import Prompt
 
 _MODELS = -1  # the model's own timeout
-_FIELDS = frozenset(SamplingSettings.__dataclass_fields__)
-
-
-Prompt = str | Sequence[int]
-"""A text, or the ids of its tokens."""
 
 
 class Decoder(Protocol):
@@ -32,7 +25,7 @@ class Decoder(Protocol):
         """Seconds of a text that says nothing; None: no deadline."""
 
     def submit(
-        self, prompt: Prompt, settings: SamplingSettings, timeout: float | None, priority: int
+        self, prompt: Prompt, sampling: Mapping[str, Any], timeout: float | None, priority: int
     ) -> TextSequence:
         """Have a text be generated. Raises InputError, QueueFull, Draining, Closed."""
 
@@ -73,7 +66,9 @@ class GenerationCalls:
     ) -> Iterator[Piece]:
         """Generate one text, in pieces as they come. A caller that stops early ends the text."""
         sequence = self._begun(prompt, timeout, priority, model, version, sampling)
-        return _pieces(sequence)
+        from .texts import pieces
+
+        return pieces(sequence)
 
     def generate(
         self,
@@ -88,11 +83,13 @@ class GenerationCalls:
         """Generate one text for each prompt, all at once, and wait for them. A text, or a list of
         ids, is one prompt.
         """
+        from .texts import listed, whole
+
         begun: list[TextSequence] = []
         try:
-            for prompt in _listed(prompts):
+            for prompt in listed(prompts):
                 begun.append(self._begun(prompt, timeout, priority, model, version, sampling))
-            return [_whole(one) for one in begun]
+            return [whole(one) for one in begun]
         except BaseException:
             for one in begun:
                 one.cancel()
@@ -109,11 +106,13 @@ class GenerationCalls:
         **sampling: Any,
     ) -> Future[Generation]:
         """Generate one text; the future has it. To cancel the future ends the text."""
+        from .texts import fulfil
+
         sequence = self._begun(prompt, timeout, priority, model, version, sampling)
         future: Future[Generation] = Future()
         future.add_done_callback(lambda done: sequence.cancel() if done.cancelled() else None)
         name = f"rankmesh-text-{sequence.id}"
-        threading.Thread(target=_fulfil, args=(future, sequence), name=name, daemon=True).start()
+        threading.Thread(target=fulfil, args=(future, sequence), name=name, daemon=True).start()
         return future
 
     async def generate_async(
@@ -127,12 +126,14 @@ class GenerationCalls:
         **sampling: Any,
     ) -> list[Generation]:
         """As `generate`, for an asyncio loop."""
+        from .texts import listed, whole
+
         begun = [
             self._begun(prompt, timeout, priority, model, version, sampling)
-            for prompt in _listed(prompts)
+            for prompt in listed(prompts)
         ]
         try:
-            return [await asyncio.to_thread(_whole, one) for one in begun]
+            return [await asyncio.to_thread(whole, one) for one in begun]
         finally:
             for one in begun:
                 one.cancel()
@@ -148,10 +149,12 @@ class GenerationCalls:
         **sampling: Any,
     ) -> AsyncIterator[Piece]:
         """As `stream`, for an asyncio loop."""
+        from .texts import next_piece
+
         sequence = self._begun(prompt, timeout, priority, model, version, sampling)
         try:
             while True:
-                piece = await asyncio.to_thread(_next, sequence)
+                piece = await asyncio.to_thread(next_piece, sequence)
                 yield piece
                 if piece.finish_reason is not None:
                     return
@@ -180,64 +183,5 @@ class GenerationCalls:
         sampling: dict[str, Any],
     ) -> TextSequence:
         decoder = self._decoders.decoder(model, version)
-        unknown = sampling.keys() - _FIELDS
-        if unknown:
-            raise UsageError(
-                f"there is no setting {min(unknown)!r} of a text: expected one of "
-                f"{', '.join(sorted(_FIELDS))}."
-            )
         seconds = decoder.timeout if timeout == _MODELS else timeout
-        return decoder.submit(prompt, SamplingSettings(**sampling), seconds, priority)
-
-
-def _listed(prompts: Prompt | Sequence[Prompt]) -> list[Prompt]:
-    """The prompts of a call: a text or a list of ids is one."""
-    if isinstance(prompts, str):
-        return [prompts]
-    if prompts and all(isinstance(one, int) for one in prompts):
-        return [prompts]  # type: ignore[list-item]
-    return list(prompts)  # type: ignore[arg-type]
-
-
-def _next(sequence: TextSequence) -> Piece:
-    """The next piece of a text; raises the error that ended it."""
-    found = sequence.delivery.get()
-    if isinstance(found, RankmeshError):
-        raise found
-    return found
-
-
-def _pieces(sequence: TextSequence) -> Iterator[Piece]:
-    try:
-        while True:
-            piece = _next(sequence)
-            yield piece
-            if piece.finish_reason is not None:
-                return
-    finally:
-        sequence.cancel()
-
-
-def _whole(sequence: TextSequence) -> Generation:
-    """Wait for a whole text."""
-    text: list[str] = []
-    tokens: list[int] = []
-    logprobs: list[TokenLogprob] = []
-    for piece in _pieces(sequence):
-        text.append(piece.text)
-        tokens += piece.tokens
-        logprobs += piece.logprobs
-    assert piece.finish_reason is not None
-    usage = Usage(len(sequence.prompt), len(tokens))
-    return Generation("".join(text), tuple(tokens), piece.finish_reason, usage, tuple(logprobs))
-
-
-def _fulfil(future: Future[Generation], sequence: TextSequence) -> None:
-    try:
-        result = _whole(sequence)
-    except RankmeshError as error:
-        if not future.cancelled():
-            future.set_exception(error)
-        return
-    if not future.cancelled():
-        future.set_result(result)
+        return decoder.submit(prompt, sampling, seconds, priority)

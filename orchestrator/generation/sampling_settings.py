@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...comm.errors import InputError
+from ...comm.errors import InputError, UsageError
 
 _MOST_STOPS = 64
 _MOST_BIASES = 10_000
@@ -51,6 +51,18 @@ class SamplingSettings:
     min_tokens: int = 0
     ignore_eos: bool = False
     logprobs: int | None = None
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> SamplingSettings:
+        """The settings by name. Raises UsageError for a name that there is not."""
+        known = cls.__dataclass_fields__
+        unknown = given.keys() - known
+        if unknown:
+            raise UsageError(
+                f"there is no setting {min(unknown)!r} of a text: expected one of "
+                f"{', '.join(sorted(known))}."
+            )
+        return cls(**given)
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
