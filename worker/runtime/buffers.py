@@ -9,11 +9,14 @@ import numpy as np
 
 from ...comm.arrays import Array
 from ...comm.collective_call import Kind
+from ...comm.host.resources import memory_limit
 from ...compiler.element_types.value_types import TensorType
 from ..partition.plan import CollectiveStep, Plan, Segment
 
 _ALIGN = 64
 _SMALL = 16384  # bytes
+_USUAL = 1 << 30
+"""Bytes that every host has: to ask for the limit reads files."""
 _IN_PLACE = {Kind.ALL_REDUCE, Kind.BROADCAST}
 
 
@@ -71,6 +74,13 @@ def small(kind: TensorType) -> bool:
     return kind.known and kind.nbytes <= _SMALL
 
 
+def has_room(kind: TensorType) -> bool:
+    """Whether there is an array for a value before it is computed: its shape is declared, and not
+    so wrong that this host has no memory for it.
+    """
+    return kind.known and (kind.nbytes <= _USUAL or kind.nbytes <= memory_limit().size)
+
+
 def pack(lifetimes: Mapping[str, BufferLifetime]) -> dict[str, int]:
     """Offsets at which buffers that live together never overlap: largest first, lowest gap that
     fits.
@@ -106,7 +116,7 @@ def _owners(plan: Plan, elsewhere: Collection[str]) -> dict[str, str]:
         ):  # their results may be the arrays that they took
             continue
         for position, name in enumerate(step.outputs):
-            if name in given or not plan.types[name].known:
+            if name in given or not has_room(plan.types[name]):
                 continue
             operand = _operand(step, position)
             shared = (

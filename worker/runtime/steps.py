@@ -19,7 +19,7 @@ from ...compiler.element_types.value_types import TensorType
 from ...compiler.onnx_graph.collective_types import received_shape, result_shapes
 from ..executors.base import DeviceQueue, Runnable, Shareable, UnsupportedNodes
 from ..partition.plan import Block, BranchStep, CollectiveStep, LoopStep, Plan, Segment, Step
-from .buffers import StateSlot
+from .buffers import StateSlot, has_room
 from .stretch import Stretch
 from .stretch_work import StretchWork
 
@@ -57,7 +57,7 @@ class StepResults:
         self._new = [
             (i, kind.shape or (), kind.dtype)
             for i, kind in enumerate(types[name] for name in names)
-            if self._fixed[i] is None and i not in held and kind.known
+            if self._fixed[i] is None and i not in held and has_room(kind)
         ]
 
     def arrays(self) -> list[Array | None]:
