@@ -21,6 +21,7 @@ from ...comm.limits import require_at_most
 from ...comm.processes.loading_lines import Loading
 from ...comm.processes.rank_process import Command, python
 from ...comm.processes.sliced_model import SliceRequest, one_replica, slice_in_child
+from ...comm.serving.decoder_files import decoder_config
 from ...comm.text import counted
 from ...comm.transport.messages import Start
 from ...compiler.model_file.config import Config
@@ -83,6 +84,11 @@ def run_shards(
     Returns the reports in rank order, and whether rank 0 is here, whose process prints them.
     Raises RankmeshError; then `told` has the errors of this host's ranks, by rank.
     """
+    if decoder_config(options.model) is not None:
+        raise UsageError(
+            f"{options.model}: is a decoder, which `rankmesh generate` has generate text: a run of "
+            "tensors has no sense for it."
+        )
     shards = find_shards(options.model)
     config = read_config(options.config)
     if options.rank_table is None:

@@ -59,6 +59,7 @@ class ServedModels:
         by default a new one.
         """
         orchestrator = self._started(configuration or self.configuration())
+        _refuse_decoders(orchestrator)
         if self.name is not None:
             orchestrator.listen(self.name)
         return orchestrator
@@ -91,6 +92,17 @@ class ServedModels:
 
             return ModelRepositories(self.model_repository, self.management)
         return YamlConfiguration(self.model) if self.model and self.several else None
+
+
+def _refuse_decoders(orchestrator: Orchestrator) -> None:
+    """Raise UsageError, and end the ranks, where a model generates text."""
+    decoders = orchestrator.status().decoders
+    if decoders:
+        orchestrator.close()
+        raise UsageError(
+            f"model '{decoders[0].model}' generates text, which the server does not offer: use "
+            "`rankmesh generate`, or an Orchestrator of your program."
+        )
 
 
 @dataclass(frozen=True, slots=True)

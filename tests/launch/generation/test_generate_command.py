@@ -48,3 +48,12 @@ def test_refusals(tmp_path: Path) -> None:
     assert ran.returncode == 2
     assert "line 2" in ran.stderr
     assert "Traceback" not in ran.stderr
+
+
+def test_commands_that_have_no_use_of_a_decoder() -> None:
+    """Each names the one that has."""
+    for command in ("run", "serve"):
+        ran = rankmesh(command, DATA / "llama")
+        assert ran.returncode == 2
+        assert "`rankmesh generate`" in ran.stderr
+        assert "Traceback" not in ran.stderr
