@@ -51,7 +51,7 @@ class LogFile:
         try:
             written = os.write(self._fd, data)
         except OSError as error:
-            written, reason = 0, error.strerror
+            written, reason = 0, error.strerror or str(error)
         if written:
             self._torn = data[written - 1 : written] != b"\n"
         self._tell(data[max(written, len(begin)) :].count(b"\n"), reason)

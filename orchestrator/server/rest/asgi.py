@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from importlib.metadata import version
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from ...orchestrator import Orchestrator
@@ -33,7 +33,7 @@ def asgi_app(
     weights_folder: str | None = None,
     strict_json: bool = False,
 ) -> AsgiApplication:
-    """An ASGI application that serves all models of an orchestrator; for one event loop.
+    """An ASGI application that serves all models of an orchestrator.
 
     Bodies may have `max_body_bytes`, and `tokens` is a file of tokens. With `management` clients
     may load and unload models and update weights from files in `weights_folder`. With `strict_json`
@@ -41,45 +41,59 @@ def asgi_app(
     runs it. Raises UsageError where the file cannot be used.
     """
     gate = Gate.wanted(AccessSettings(tokens))
-    state = ServerState(ManagementSettings(management, weights_folder))
-    rest = RestApplication(state, version("rankmesh"), max_body_bytes, strict_json=strict_json)
-    application = rest if gate is None else GuardedApplication(rest, gate)
-    return AsgiRest(orchestrator, max_body_bytes, application, state)
+
+    def served() -> ServedLoop:
+        state = ServerState(ManagementSettings(management, weights_folder))
+        rest = RestApplication(state, version("rankmesh"), max_body_bytes, strict_json=strict_json)
+        state.start(orchestrator)
+        return ServedLoop(state, rest if gate is None else GuardedApplication(rest, gate))
+
+    return AsgiRest(served, max_body_bytes)
+
+
+class ServedLoop(NamedTuple):
+    """What serves the exchanges of one event loop."""
+
+    state: ServerState
+    application: Application
 
 
 class AsgiRest:
     """Exchanges of ASGI as requests and responses of the REST application."""
 
-    def __init__(
-        self,
-        orchestrator: Orchestrator,
-        body_limit: int,
-        application: Application,
-        state: ServerState,
-    ) -> None:
-        self._orchestrator = orchestrator
+    def __init__(self, served: Callable[[], ServedLoop], body_limit: int) -> None:
+        """`served` makes what serves the exchanges of the running loop."""
+        self._served = served
         self._limit = body_limit
-        self._state = state
-        self._application = application
-        self._started = False
+        self._loops: dict[asyncio.AbstractEventLoop, ServedLoop] = {}
 
     async def __call__(self, scope: Event, receive: Receive, send: Send) -> None:
         """See ASGI."""
-        if not self._started:
-            self._started = True
-            self._state.start(self._orchestrator)
+        application = self._of_this_loop().application
         if scope["type"] == "lifespan":
             await _live(receive, send)
         elif scope["type"] == "http":
-            await self._exchange(scope, receive, send)
+            await self._exchange(application, scope, receive, send)
         else:
             await send({"type": "websocket.close"})
 
-    async def _exchange(self, scope: Event, receive: Receive, send: Send) -> None:
+    def _of_this_loop(self) -> ServedLoop:
+        """What serves the running loop. Tests of frameworks run a loop for each request."""
+        loop = asyncio.get_running_loop()
+        found = self._loops.get(loop)
+        if found is None:
+            for ended in [one for one in self._loops if one.is_closed()]:
+                self._loops.pop(ended).state.close()
+            found = self._loops[loop] = self._served()
+        return found
+
+    async def _exchange(
+        self, application: Application, scope: Event, receive: Receive, send: Send
+    ) -> None:
         headers = _headers(scope["headers"])
         body = AsgiBody(receive, headers.get(b"content-length"), self._limit)
         request = HttpRequest(scope["method"], _path(scope), headers, body)
-        answer = asyncio.create_task(self._application.answer(request))
+        answer = asyncio.create_task(application.answer(request))
         gone = asyncio.create_task(body.client_gone())
         try:
             await asyncio.wait((answer, gone), return_when=asyncio.FIRST_COMPLETED)

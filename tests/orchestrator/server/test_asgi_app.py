@@ -39,8 +39,7 @@ def test_an_asgi_server_can_run_it(tmp_path: Path) -> None:
         await app({"type": "http", "headers": headers, **scope}, receive, send)
         return sent[0]["status"], b"".join(one.get("body", b"") for one in sent[1:])
 
-    async def ask() -> None:
-        app = rankmesh.asgi_app(orchestrator, max_body_bytes=1000)
+    async def ask(app: Any) -> None:
         path = "/ml/v2/models/echo"
         status, found = await exchange(app, [], method="GET", path=path, root_path="/ml")
         assert status == 200 and json.loads(found)["name"] == "echo"
@@ -52,7 +51,9 @@ def test_an_asgi_server_can_run_it(tmp_path: Path) -> None:
         assert (await exchange(app, [bytes(2000)], **post))[0] == 413
 
     with rankmesh.Orchestrator(echo(tmp_path, 4)) as orchestrator:
-        asyncio.run(ask())
+        app = rankmesh.asgi_app(orchestrator, max_body_bytes=1000)
+        for _ in range(2):  # tests of frameworks run a loop for each request
+            asyncio.run(ask(app))
 
 
 def test_a_program_serves_its_orchestrator_until_term(tmp_path: Path) -> None:
