@@ -15,30 +15,29 @@ from typing import NamedTuple
 
 import msgspec
 
+from ..host.process_end import EndOfProcess
 from .rank_process import python
 
 
 class ChildEnd(NamedTuple):
-    """The output of a child, and its status, which is negative where a signal ended it."""
+    """The output of a child, its status, which is negative where a signal ended it, and the words
+    for that, as the end of a sentence.
+    """
 
     status: int
     data: bytes
-
-    def __str__(self) -> str:
-        if self.status >= 0:
-            return f"ended with status {self.status}"
-        name = signal.Signals(-self.status).name
-        return f"was ended by {name}" + (" (out of memory?)" if name == "SIGKILL" else "")
+    told: str
 
 
 def run_child(module: str, request: msgspec.Struct) -> ChildEnd:
     """Run a module of Rankmesh with a request as its argument, and wait for its end."""
     command = python(module, msgspec.json.encode(request).decode())
+    end = EndOfProcess()
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
         # The child ends itself when its input does, which is when this process ends.
         data = child.stdout.read()
-    return ChildEnd(child.returncode, data)
+    return ChildEnd(child.returncode, data, end.told(child.returncode))
 
 
 def tell(answer: msgspec.Struct) -> None:

@@ -10,10 +10,9 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 
+from ..host.process_end import EndOfProcess
 from ..host.process_identity import ProcessStat, is_stopped
-from ..host.resources import control_group_files, memory_limit
 from ..job.environment import CHANNEL_VARIABLE, described
 from ..job.rank import Rank
 from ..job_memory.arena import Arena
@@ -65,7 +64,7 @@ class RankProcess:
         self.leaves_descendants = False
         """Whether processes that it has started may outlive it, as its work is done."""
 
-        self._oom_kills = oom_kills()
+        self._end = EndOfProcess()
         self.last_lines: deque[str] = deque(maxlen=KEPT_LINES)
         self.channel, theirs = Channel.pair()
         try:
@@ -173,7 +172,7 @@ class RankProcess:
         stat = ProcessStat.of(self.pid) if self.running else None
         # known early while the memory of the process is still being given back
         status = (stat.exit_code if stat else 0) or self.status()
-        return describe_exit(status, oom_kills() > self._oom_kills)
+        return self._end.told(status)
 
     def close(self) -> None:
         """Free the descriptors; the process should have ended."""
@@ -197,46 +196,3 @@ RUN_MODULE = (
     "import runpy; runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)"
 )
 """The same as `-P -m`, for Python 3.10: with -c, the path begins with the current folder."""
-
-
-def describe_exit(status: int, out_of_memory: bool) -> str:
-    """An exit status, negative for a signal, as the end of a sentence that begins with the process.
-
-    `out_of_memory`: the kernel has killed some process for memory in the meantime.
-    """
-    if status >= 0:
-        return f"exited with status {status}"
-    reason = ""
-    if -status == signal.SIGBUS:
-        reason = " (a model file cut short while it was open?)"
-    elif -status == signal.SIGKILL and out_of_memory:
-        note = memory_limit().note
-        reason = f" (out of memory?{note and ' '}{note[:1].upper()}{note[1:]})"
-    named = -status in set(signal.Signals)  # those between SIGRTMIN and SIGRTMAX have no name
-    name = signal.Signals(-status).name if named else f"signal {-status}"
-    return f"was killed by {name}{reason}"
-
-
-def oom_kills() -> int:
-    """How many processes the kernel has killed for memory: of this process's control groups (v2 or
-    v1), else of the host; 0 where the kernel tells neither.
-
-    The count rises before the process is killed.
-    """
-    folders = [Path(file).parent for file in control_group_files()]
-    counted = (
-        _count(folder / name)
-        for folder in folders
-        for name in ("memory.events", "memory.oom_control")
-    )
-    own = next((count for count in counted if count is not None), None)
-    return own if own is not None else _count(Path("/proc/vmstat")) or 0
-
-
-def _count(file: Path) -> int | None:
-    with suppress(OSError, ValueError):
-        for line in file.read_text().splitlines():
-            name, _, count = line.partition(" ")
-            if name == "oom_kill":
-                return int(count)
-    return None

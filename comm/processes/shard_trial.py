@@ -16,7 +16,8 @@ import msgspec
 
 from .. import errors
 from ..decoding import guarded
-from .rank_process import describe_exit, python
+from ..host.process_end import EndOfProcess
+from .rank_process import python
 
 _MODULE = "rankmesh.launch.slicing.shard_trial_process"
 Extent = Literal["read", "load", "run"]
@@ -62,6 +63,7 @@ class ShardTrial:
         # numpy of ranks computes in one thread, as it does under a supervisor
         environment = {"OPENBLAS_NUM_THREADS": "1", **os.environ}
         environment.pop("RANKMESH_EXECUTOR", None)  # whatever loads them later, shards are alike
+        self._end = EndOfProcess()
         self._process = subprocess.Popen(
             python(_MODULE, str(os.getpid())),
             stdin=subprocess.PIPE,
@@ -89,7 +91,7 @@ class ShardTrial:
         try:
             return _decode_answer(self._process.stdout.readline())
         except msgspec.DecodeError as error:
-            ended = describe_exit(self._process.wait(), False)
+            ended = self._end.told(self._process.wait())
             raise errors.ModelError(
                 f"{request.pattern}: the process that loads the shards {ended}, before it had an "
                 "answer. No shard was written."

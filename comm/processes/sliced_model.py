@@ -158,7 +158,7 @@ def _asked(request: SliceRequest) -> SliceAnswer:
     except msgspec.DecodeError as error:
         run_child(_MODULE, msgspec.structs.replace(request, sweep=True))
         raise errors.ModelError(
-            f"{request.model}: the process that slices it {child}, before it had an answer. "
+            f"{request.model}: the process that slices it {child.told}, before it had an answer. "
             "Nothing of it is left."
         ) from error
 

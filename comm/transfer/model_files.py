@@ -56,7 +56,8 @@ def list_in_child(request: ListRequest) -> ListedFiles:
         found = LISTED_FILES_DECODER(child.data)
     except msgspec.DecodeError as error:
         raise errors.ModelError(
-            f"{request.pattern}: the process that lists its files {child}, before it had an answer."
+            f"{request.pattern}: the process that lists its files {child.told}, before it had an "
+            "answer."
         ) from error
     if found.error:
         raise errors.error_named(found.error, found.text)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ import pytest
 from namespaces import mounted, require_namespaces
 from onnx import save
 from onnx_models import model, node
-from processes import wait_until
+from processes import COMMAND, PATIENCE, segments, wait_until
 from served_models import doubler
 
 _MIB = 1 << 20
@@ -67,12 +68,30 @@ def group() -> Iterator[Path]:
 
 def run(group: Path, *arguments: str) -> list[str]:
     """The lines of the program in the group."""
-    into = ["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh"]
-    ran = subprocess.run(
-        [*into, sys.executable, "-c", _ASK, *arguments], capture_output=True, text=True, timeout=250
-    )
+    ran = ended(group, sys.executable, "-c", _ASK, *arguments)
     assert ran.returncode == 0, ran.stderr
     return ran.stdout.splitlines()
+
+
+def ended(group: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    """A command in the group."""
+    return subprocess.run([*into(group), *command], capture_output=True, text=True, timeout=250)
+
+
+def into(group: Path) -> list[str]:
+    """What a command begins with to run in the group."""
+    return ["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh"]
+
+
+def wide(folder: Path) -> str:
+    """A model whose rank needs as many floats as its input says."""
+    made = model(
+        [node("ConstantOfShape", "n", "z"), node("ReduceMax", "z", "y", keepdims=1)],
+        {"n": (np.int64, [1])},
+        {"y": [1]},
+    )
+    save(made, folder / "wide.onnx")
+    return str(folder / "wide.onnx")
 
 
 def test_tensors_that_the_group_has_no_memory_for_are_refused(tmp_path: Path, group: Path) -> None:
@@ -89,13 +108,7 @@ def test_tensors_that_the_group_has_no_memory_for_are_refused(tmp_path: Path, gr
 def test_a_rank_that_the_group_has_no_memory_for_is_told_with_the_limit(
     tmp_path: Path, group: Path
 ) -> None:
-    made = model(
-        [node("ConstantOfShape", "n", "z"), node("ReduceMax", "z", "y", keepdims=1)],
-        {"n": (np.int64, [1])},
-        {"y": [1]},
-    )
-    save(made, tmp_path / "wide.onnx")
-    killed, answered = run(group, str(tmp_path / "wide.onnx"), str(_LIMIT * _MIB), "1000")
+    killed, answered = run(group, wide(tmp_path), str(_LIMIT * _MIB), "1000")
     assert (
         killed.startswith("Poisoned ")
         and (
@@ -105,6 +118,32 @@ def test_a_rank_that_the_group_has_no_memory_for_is_told_with_the_limit(
         in killed
     )
     assert answered == "(1,)"
+
+
+def test_a_run_whose_rank_is_killed_for_memory_ends_with_the_limit(
+    tmp_path: Path, group: Path
+) -> None:
+    np.savez(tmp_path / "large.npz", n=np.array([_LIMIT * _MIB]))
+    done = ended(group, *COMMAND, "run", wide(tmp_path), "--inputs", f"{tmp_path}/large.npz")
+    assert done.returncode == 4 and "Traceback" not in done.stderr
+    killed = f"was killed by SIGKILL (out of memory? The limit of its control group is {_LIMIT} MiB"
+    assert killed in done.stderr
+
+
+def test_a_server_that_is_killed_for_memory_leaves_nothing(tmp_path: Path, group: Path) -> None:
+    """The kernel ends its ranks with it; nothing could tell why but the kernel's own log."""
+    started = [*into(group), *COMMAND, "serve", doubler(tmp_path), "--port", "0"]
+    before = segments()
+    with subprocess.Popen(started, stderr=subprocess.PIPE, text=True) as server:
+        assert server.stderr is not None and "listening" in server.stderr.readline()
+        Path(f"/proc/{server.pid}/oom_score_adj").write_text("1000")  # before all others
+        try:
+            ended(group, sys.executable, "-c", f"b'x' * {_LIMIT * _MIB}")
+            assert server.wait(PATIENCE) == -signal.SIGKILL
+        finally:
+            server.kill()
+    wait_until(lambda: not (group / "cgroup.procs").read_text(), "the ranks to end")
+    assert segments() == before
 
 
 @pytest.mark.parametrize(("said", "expected"), [("max", 0), (str(300 * _MIB), 300)])

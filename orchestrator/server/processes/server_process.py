@@ -8,7 +8,8 @@ import socket
 import subprocess
 from collections.abc import Callable, Sequence
 
-from ....comm.processes.rank_process import describe_exit, python
+from ....comm.host.process_end import EndOfProcess
+from ....comm.processes.rank_process import python
 from ....comm.transport.message_stream import MessageStream
 from ..observation.activity import ServerActivity
 from .loop_stream import LoopStream
@@ -45,6 +46,7 @@ class ServerProcess:
         self._receive = receive
         self._ended = ended
         self._loop = asyncio.get_running_loop()
+        self._words = EndOfProcess()
         self.endpoint, theirs = socket.socketpair()
         try:
             self._process, stream = _spawned()
@@ -73,7 +75,7 @@ class ServerProcess:
     @property
     def epitaph(self) -> str:
         """How it has ended, as the end of a sentence."""
-        return describe_exit(self._process.wait(), out_of_memory=False)
+        return self._words.told(self._process.wait())
 
     def _take(self, message: FromProcess) -> None:
         if isinstance(message, Activity):

@@ -137,7 +137,7 @@ def test_a_killed_child_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monke
 
     killer = threading.Thread(target=kill)
     killer.start()
-    with pytest.raises(ModelError, match="was ended by SIGKILL"):
+    with pytest.raises(ModelError, match="was killed by SIGKILL"):
         slice_in_child(SliceRequest(model, 4, cache=str(kept)))
     killer.join()
     left = [path for path in kept.glob("**/*") if path.is_file()]
