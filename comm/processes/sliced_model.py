@@ -16,6 +16,7 @@ import msgspec
 from ...rank_tables.check import MAX_RANKS
 from .. import errors
 from ..decoding import guarded
+from ..job.names import require_utf8
 from ..job.shard import find_shards
 from ..limits import require_at_most
 from ..text import counted
@@ -131,6 +132,7 @@ def parse_mesh(text: str, ranks: int | None) -> Mesh:
 def slice_in_child(request: SliceRequest) -> SlicedModel:
     """The shards of a model, made by a child process or found; raises its RankmeshError."""
     request = msgspec.structs.replace(request, model=os.path.abspath(_whole(request.model)))
+    require_utf8(request.model)
     answer = _asked(request)
     try:
         return SlicedModel(answer)

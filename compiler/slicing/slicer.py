@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ...comm.errors import UsageError
+from ...comm.job.names import require_utf8_path
 from ...comm.limits import MOST_SLICES, require_at_most
 from ...comm.serving.weight_slices import WEIGHTS
 from ...comm.text import counted
@@ -203,6 +204,7 @@ def slice_model(
     """
     if verify not in VERIFICATIONS:
         raise UsageError(f"verify is '{verify}', expected {', '.join(VERIFICATIONS)}.")
+    require_utf8_path(folder)
     require_packages()
     require_onnxruntime()
     from ...comm.processes.shard_trial import ShardTrial

@@ -14,7 +14,7 @@ from ...comm.decoding import decode_payloads
 from ...comm.errors import UsageError
 from ...comm.job.environment import deadline_from_environment
 from ...comm.job.identity import LaunchIdentity, detect
-from ...comm.job.names import require_utf8
+from ...comm.job.names import require_utf8, require_utf8_path
 from ...comm.job.placement import RankSpec, local_ranks, table_ranks
 from ...comm.job.shard import Shards, find_shards
 from ...comm.limits import require_at_most
@@ -44,7 +44,8 @@ def run(
     meanwhile: Callable[[], None] | None = None,
 ) -> tuple[list[RankReport], bool]:
     """Run a model as `run_shards` does, after slicing it where that is asked for."""
-    require_utf8(options.model, options.inputs, options.expect, options.save, options.slice_dir)
+    require_utf8_path(options.model)
+    require_utf8(options.inputs, options.expect, options.save, options.slice_dir)
     if options.slice is None:
         if options.slice_dir is not None:
             raise UsageError("--slice-dir is for the shards of --slice: give both, or neither.")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...comm.errors import UsageError
-from ...comm.job.names import require_utf8
+from ...comm.job.names import require_utf8_path
 from ...compiler.slicing.slicer import (
     Progress,
     SlicingReport,
@@ -58,7 +58,8 @@ class SliceOptions:
 
 def slice_and_print(options: SliceOptions) -> None:
     """Carry out the command; no shards are left of one that a signal ends."""
-    require_utf8(options.model, options.folder)
+    require_utf8_path(options.model)
+    require_utf8_path(options.folder)
     report = None
     with interruptible("no shards were written"):
         _check_picture(options.picture)

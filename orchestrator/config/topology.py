@@ -11,7 +11,7 @@ import msgspec
 
 from ...comm.errors import ModelError, UsageError
 from ...comm.host.resources import gpu_count
-from ...comm.job.names import require_utf8
+from ...comm.job.names import require_utf8_path
 from ...comm.job.placement import RankSpec, core_shares
 from ...comm.job.rank import Rank
 from ...comm.job.shard import Shards, find_shards
@@ -54,7 +54,7 @@ def files_of(model: ModelSettings) -> ModelFiles:
     """The files and devices that a model's settings mean. Raises UsageError, ModelError."""
     if isinstance(model, PythonSettings):
         return ModelFiles(model, _source_of(model))
-    require_utf8(model.path)
+    require_utf8_path(model.path)
     table = None
     if model.rank_table is not None:
         try:

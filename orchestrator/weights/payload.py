@@ -14,6 +14,7 @@ import numpy as np
 
 from ...comm.arrays import Array
 from ...comm.errors import InputError, ModelError, RankFailed, RankmeshError, error_named
+from ...comm.job.names import require_utf8_path
 from ...comm.job.shard import find_shards
 from ...comm.request_memory.owned_arena import OwnedArena, Region
 from ...comm.serving.tensor_spec import dtype_named
@@ -96,6 +97,7 @@ def _written(new: Sequence[PlacedWeight], offer: WeightPayload, delta: bool) -> 
 
 def _file(path: str, world_size: int) -> WeightPayload:
     try:
+        require_utf8_path(path)
         shards = find_shards(os.path.abspath(path))
         shards.require(world_size)
     except ModelError as error:

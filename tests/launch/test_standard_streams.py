@@ -11,8 +11,8 @@ from onnx_models import two_layers
 from processes import COMMAND, PATIENCE, rankmesh
 from shards import summing
 
-from rankmesh import Orchestrator
-from rankmesh.comm.errors import ModelError
+from rankmesh import Model, ModelType, Orchestrator, RankmeshError, plan_slices, slice_model
+from rankmesh.orchestrator.weights.payload import WeightPayload
 
 
 def through_a_shell(command: str, *arguments: object) -> subprocess.CompletedProcess[str]:
@@ -78,10 +78,25 @@ def test_a_name_that_is_no_utf8_is_refused_with_the_remedy(tmp_path: Path, comma
     assert "ln -s FOLDER" in last and "Traceback" not in done.stderr
 
 
-@pytest.mark.pure
-def test_an_orchestrator_refuses_such_a_name(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="is no name in UTF-8"):
-        Orchestrator(odd(tmp_path))
+def test_programs_refuse_such_a_name(tmp_path: Path) -> None:
+    path = odd(tmp_path)
+    plan = plan_slices(path, ranks=2)
+    for refused in (
+        lambda: Orchestrator(path),
+        lambda: Orchestrator(path, slice="tensor=2"),
+        lambda: Model().build_from_file(path, ModelType.MINDIR),
+        lambda: slice_model(path, plan, f"{os.path.dirname(path)}/shards"),
+        lambda: WeightPayload.of(path, 1),
+    ):
+        with pytest.raises(RankmeshError, match="is no name in UTF-8"):
+            refused()
+
+
+def test_a_relative_name_in_such_a_folder_is_refused(tmp_path: Path) -> None:
+    folder, name = os.path.split(odd(tmp_path))
+    for command in (["run", name], ["slice", name, "--ranks", "2"]):
+        done = subprocess.run([*COMMAND, *command], cwd=folder, capture_output=True, text=True)
+        assert done.returncode == 3 and f"{name}: is no name in UTF-8" in done.stderr
 
 
 def test_a_link_reaches_the_folder_and_convert_takes_the_name(tmp_path: Path) -> None:

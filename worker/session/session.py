@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ...comm.arrays import Array, Shape
 from ...comm.errors import InputError, ModelError, UsageError
+from ...comm.job.names import require_utf8_path
 from ...comm.text import counted
 from ...compiler.mindir.crypto import Decryption
 from ...compiler.model_file.config import Config
@@ -58,6 +59,7 @@ class Session:
         """`share` is what the model has in common with those of its group. Raises what open_model
         raises.
         """
+        require_utf8_path(path)
         settings = WeightSettings.of(config)
         declared = DynamicShapes.of(context.target[0].lower(), config)
         self._meet = partial(meet, context, config)
