@@ -85,11 +85,7 @@ def run_shards(
     Returns the reports in rank order, and whether rank 0 is here, whose process prints them.
     Raises RankmeshError; then `told` has the errors of this host's ranks, by rank.
     """
-    if decoder_config(options.model) is not None:
-        raise UsageError(
-            f"{options.model}: is a decoder, which `rankmesh generate` has generate text: a run of "
-            "tensors has no sense for it."
-        )
+    _refuse_decoder(options.model)
     shards = find_shards(options.model)
     config = read_config(options.config)
     if options.rank_table is None:
@@ -110,12 +106,19 @@ def run_shards(
     ]
     supervisor = SupervisedJob(ranks, commands, timeout, _log)
     sent = _supervised(supervisor, options.verbose, told, meanwhile)
-    if variables:  # each rank has the reports of all
-        (sent,) = decode_payloads(sent[:1], list[bytes])
-    reports = decode_payloads(sent, RankReport)
+    all_sent = decode_payloads(sent[:1], list[bytes])[0] if variables else sent  # each rank has all
+    reports = decode_payloads(all_sent, RankReport)
     if options.verbose and device != "cpu":
         notice(f"collectives {reports[0].choice}")
     return reports, ranks[0].rank == 0
+
+
+def _refuse_decoder(model: str) -> None:
+    if decoder_config(model) is not None:
+        raise UsageError(
+            f"{model}: is a decoder, which `rankmesh generate` has generate text: a run of tensors "
+            "has no sense for it."
+        )
 
 
 def _run_inside(

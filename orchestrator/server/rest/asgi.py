@@ -52,7 +52,7 @@ def asgi_app(
 
 
 class ServedLoop(NamedTuple):
-    """What serves the exchanges of one event loop."""
+    """State and application of one event loop."""
 
     state: ServerState
     application: Application
@@ -78,7 +78,7 @@ class AsgiRest:
             await send({"type": "websocket.close"})
 
     def _of_this_loop(self) -> ServedLoop:
-        """What serves the running loop. Tests of frameworks run a loop for each request."""
+        """Those of the running loop. Tests of frameworks run a loop for each request."""
         loop = asyncio.get_running_loop()
         found = self._loops.get(loop)
         if found is None:
