@@ -25,6 +25,7 @@ PACKAGES = {
     "hf": {"transformers", "onnxscript", "torch"},
     "serve": {"uvloop", "httptools", "prometheus_client", "grpc"},
     "ray": {"ray"},
+    "generate": {"tokenizers", "jinja2"},
 }
 """What an extra brings to import, besides what Rankmesh itself needs."""
 
@@ -110,6 +111,7 @@ NEEDS = {
     "cpu": (["slice", "LAYERS", "--ranks", "2"], "pip install 'rankmesh[slice,cpu]'"),
     "serve": (["serve", "MODEL"], "serving needs the extra `serve`: pip install"),
     "serve to measure": (["bench", "http://localhost:1"], "needs the extra `serve`: pip install"),
+    "generate": (["generate", "DECODER", "a text"], "pip install 'rankmesh[generate]'"),
     "ray": (["serve", "MODEL", "--launcher", "ray", "--port", "0"], "needs the package ray ("),
     "hf": (["slice", "FOLDER", "--ranks", "2"], "'rankmesh[slice,hf]'"),
 }
@@ -124,6 +126,7 @@ def test_a_command_names_the_extra_that_it_needs(tmp_path: Path, case: str) -> N
     (folder / "config.json").write_text('{"model_type": "bert"}')
     (folder / "model.safetensors").write_bytes(b"")
     places = {"MODEL": summing(tmp_path), "FOLDER": folder, "LAYERS": two_layers(tmp_path)}
+    places["DECODER"] = Path(__file__).parent / "data" / "decoders" / "llama"
     hidden = hiding(tmp_path / "site", *PACKAGES[case.partition(" ")[0]])
     done = rankmesh(*(places.get(one, one) for one in command), **hidden)
     assert done.returncode == 2 and text in done.stderr.splitlines()[-1], done.stderr

@@ -59,11 +59,11 @@ class StepRoom(msgspec.Struct, frozen=True, array_like=True):
 class DecoderStep(msgspec.Struct, frozen=True, array_like=True, tag=True, eq=False):
     """One step: the new tokens of some sequences.
 
-    Each sequence has a slot, and holds `lengths` tokens before the step. `counts` are those that
-    come new, in `tokens`, sequence after sequence in the order of slots. `wanted` are the new
-    tokens after which the next one is asked for, by their places in `tokens`; of the first `logits`
-    of them all logits are wanted. All are little-endian int32. Two steps that follow each other
-    have different `parity`.
+    All sequences that have a slot are in it, also those that rest: without new tokens. Each holds
+    `lengths` tokens before the step. `counts` are those that come new, in `tokens`, sequence after
+    sequence in the order of slots. `wanted` are the new tokens after which the next one is asked
+    for, by their places in `tokens`; of the first `logits` of them all logits are wanted. All are
+    little-endian int32. Two steps that follow each other have different `parity`.
     """
 
     slots: bytes

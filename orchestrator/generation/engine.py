@@ -6,6 +6,7 @@ others of new sequences and of ranks that fail.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Sequence as Items
 from contextlib import suppress
@@ -17,15 +18,16 @@ from ...comm.errors import Poisoned, RankmeshError
 from ...comm.request_memory.owned_arena import OwnedArena, Region
 from ...comm.serving.caller_slots import CallerSlots
 from ...comm.serving.orders import InvalidRankData
-from ...comm.serving.steps import DecodedTokens, DecoderReport, DecoderStep, StepRoom
+from ...comm.serving.steps import DecodedTokens, DecoderReport, StepRoom
 from ..config.generation_settings import GenerationSettings
 from ..event_loop.loop import EventLoopThread
 from ..replica.replica import Replica
-from ..requests.replies import copy_error
+from ..requests.replies import copy_error, wrap_error
 from ..scheduling.batch import StepOrder
 from ..scheduling.replica_table import ReplicaCondition
 from .decoder_dispatcher import DecoderDispatcher
 from .sequence import Sequence
+from .step_orders import step_order
 from .step_planner import PlannedRow, plan_step
 
 _MOST_FAILURES = 4
@@ -78,12 +80,22 @@ class DecoderEngine(threading.Thread):
     def run(self) -> None:
         """Run steps as long as there are sequences and ranks."""
         while not self._ended:
-            self._drop_ended()
-            self._admit()
-            rows = plan_step(self.running.values(), self._settings)
-            if not rows or not self._run_step(rows):
+            try:
+                went_on = self._turn()
+            except Exception as error:  # of any class: callers would wait for ever
+                self._dispatcher.journal.say(logging.ERROR, "a step has failed: %r", error)
+                self._refuse(wrap_error(error))
+                went_on = True
+            if not went_on:
                 self._slots.wait(self._seat)
         self._slots.leave(self._seat)
+
+    def _turn(self) -> bool:
+        """Run one step; whether there was one that came to its end."""
+        self._drop_ended()
+        self._admit()
+        rows = plan_step(self.running.values(), self._settings)
+        return bool(rows) and self._run_step(rows)
 
     @property
     def _ready(self) -> bool:
@@ -119,9 +131,8 @@ class DecoderEngine(threading.Thread):
         wanted = _wanted(rows)
         logits = sum(not row.sequence.settings.greedy for row in wanted)
         rooms = self._made_rooms(len(wanted), logits)
-        order = self._table.give(
-            self._index, _step(rows, wanted, logits, self._parity, rooms), self._seat
-        )
+        step = step_order(self.running, rows, wanted, logits, self._parity, rooms)
+        order = self._table.give(self._index, step, self._seat)
         if order is None:
             self._withdraw()
             return False
@@ -231,28 +242,3 @@ def _wanted(rows: Items[PlannedRow]) -> list[PlannedRow]:
     """The rows whose next token is chosen, first those that need logits."""
     found = [row for row in rows if row.wanted]
     return sorted(found, key=lambda row: row.sequence.settings.greedy)
-
-
-def _step(
-    rows: Items[PlannedRow],
-    wanted: Items[PlannedRow],
-    logits: int,
-    parity: int,
-    rooms: tuple[StepRoom, ...],
-) -> DecoderStep:
-    ends = dict(
-        zip(
-            (row.sequence.slot for row in rows),
-            np.cumsum([row.count for row in rows]).tolist(),
-            strict=True,
-        )
-    )
-    return DecoderStep.of(
-        [row.sequence.slot for row in rows],
-        [row.sequence.length for row in rows],
-        [row.sequence.part(row.count) for row in rows],
-        [ends[row.sequence.slot] - 1 for row in wanted],
-        logits,
-        parity,
-        rooms,
-    )

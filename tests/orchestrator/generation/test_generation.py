@@ -139,6 +139,31 @@ def test_more_texts_than_slots_wait_their_turn() -> None:
             orchestrator.generate([1])
 
 
+def test_prompts_that_wait_for_others_give_the_same_bits(llama: Orchestrator) -> None:
+    """Steps have few tokens, so that sequences rest in most of them."""
+    prompts = [[(7 * one + at) % 500 for at in range(5 + 6 * one)] for one in range(10)]
+    settings = GenerationSettings(max_sequences=10, step_tokens=12, prompt_tokens=17)
+    asked: dict[str, Any] = {"max_tokens": 20, "ignore_eos": True, "logprobs": 1}
+    with Orchestrator(ModelSettings(str(DATA / "llama"), generation=settings)) as orchestrator:
+        together = orchestrator.generate(prompts, **asked)
+    assert together == [llama.generate(prompt, **asked)[0] for prompt in prompts]
+
+
+def test_a_fault_of_the_engine_ends_its_texts(
+    llama: Orchestrator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody waits for ever, and the next text is answered."""
+
+    def faulty(*given: object) -> None:
+        raise ValueError("a fault")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("rankmesh.orchestrator.generation.engine.step_order", faulty)
+        with pytest.raises(rankmesh.RankmeshError, match="ValueError: a fault"):
+            llama.submit_generation([5, 6], max_tokens=5).result(PATIENCE)
+    assert len(llama.generate([5, 6], max_tokens=5, ignore_eos=True)[0].tokens) == 5
+
+
 SAMPLED = {"temperature": 0.9, "seed": 7, "logprobs": 1}
 
 

@@ -6,10 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rankmesh.comm.serving.steps import numbers_of
 from rankmesh.orchestrator.config.generation_settings import GenerationSettings
 from rankmesh.orchestrator.generation.sampler import Sampler
 from rankmesh.orchestrator.generation.sampling_settings import SamplingSettings
 from rankmesh.orchestrator.generation.sequence import Sequence
+from rankmesh.orchestrator.generation.step_orders import step_order
 from rankmesh.orchestrator.generation.step_planner import plan_step
 from rankmesh.orchestrator.generation.text_stream import TextStream
 from rankmesh.orchestrator.generation.text_tokenizer import NoText
@@ -84,3 +86,14 @@ def test_each_plan_makes_progress_and_starves_nobody(
     filling = [one for one in running if one.pending > 1]
     if filling:
         assert found[filling[0].slot] >= 1
+
+
+def test_an_order_has_the_sequences_that_rest() -> None:
+    """Ranks carry their kept rows on, whatever slots the step has besides."""
+    running = {one.slot: one for one in (sequence(0, 5, 4), sequence(2, 20, 7), sequence(5, 9, 3))}
+    rows = plan_step([running[0]], GenerationSettings())
+    order = step_order(running, rows, rows, 0, 1, ())
+    found = [numbers_of(one).tolist() for one in (order.slots, order.lengths, order.counts)]
+    assert found == [[0, 2, 5], [4, 7, 3], [1, 0, 0]]
+    assert numbers_of(order.tokens).tolist() == [4]
+    assert numbers_of(order.wanted).tolist() == [0]
