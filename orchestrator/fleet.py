@@ -14,7 +14,7 @@ from ..comm.errors import Draining, UsageError
 from ..comm.host.secrecy import close_to_others
 from ..comm.limits import require_files
 from ..comm.loggers import check_log_setting
-from ..comm.serving.decoder_files import CONFIG, decoder_config
+from ..comm.serving.decoder_files import CONFIG
 from .config.agent_settings import AgentSettings
 from .config.chain_settings import ChainSettings, inner_first
 from .config.settings import ModelSettings, ServedSettings
@@ -165,8 +165,8 @@ class Fleet:
         served = self.find(model, version)
         if not isinstance(served, ServedDecoder):
             raise UsageError(
-                f"{served.name} generates no text: call predict, or name a folder with a "
-                f"{CONFIG}, as onnxruntime-genai's model builder writes it."
+                f"{served.name} generates no text: call predict, or name a folder with a {CONFIG}, "
+                "a GGUF file, or a Hugging Face folder whose settings have a block generation."
             )
         return served
 
@@ -319,7 +319,7 @@ class Fleet:
 
 def _served(version: int, plan: ModelPlan, parts: SharedParts) -> StartedModel:
     """A version of a model, which generates text where its files are a decoder's."""
-    if decoder_config(plan.given.path) is not None:
+    if plan.sliced.decoder is not None:
         from .served_decoder import ServedDecoder  # as above
 
         return ServedDecoder(version, plan, parts)

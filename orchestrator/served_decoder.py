@@ -11,7 +11,6 @@ from ..comm.errors import Closed, InputError, RankmeshError, UsageError
 from ..comm.host.resources import memory_limit
 from ..comm.host.sealed_memory import FIXED, create_sealed
 from ..comm.job.environment import deadline_from_environment
-from ..comm.serving.decoder_files import decoder_config
 from ..comm.serving.orders import ServeJob
 from ..comm.serving.steps import DecoderJob, DecoderReport
 from .config.class_labels import class_labels_of
@@ -62,7 +61,7 @@ class ServedDecoder(Served):
         )
         self.journal = self.dispatcher.journal
         self.table = self.dispatcher.scheduler
-        config = decoder_config(plan.given.path)
+        config = plan.sliced.decoder
         assert config is not None
         self._config, folder = os.path.abspath(config), os.path.dirname(config)
         self.tokenizer = TextTokenizer.beside(folder)

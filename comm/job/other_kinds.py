@@ -70,7 +70,8 @@ OTHER_KINDS = {
     ),
     "GGUF": OtherKind(
         "a GGUF file, as llama.cpp reads it",
-        f"Take the model that it was made of, and export it: `{_OPTIMUM}`.",
+        "Generate from it: `rankmesh generate FILE.gguf`. For predict, take the model that it was "
+        f"made of, and export it: `{_OPTIMUM}`.",
     ),
     "TensorRT": OtherKind("an engine of TensorRT, for one kind of GPU", _MADE_OF),
     "CoreML": OtherKind("a model of Core ML", "Export the module that it was made of as ONNX."),

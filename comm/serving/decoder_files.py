@@ -7,6 +7,9 @@ import os
 CONFIG = "genai_config.json"
 """The file by which a folder of onnxruntime-genai is known."""
 
+GGUF = ".gguf"
+"""The end of the names of GGUF files."""
+
 
 def decoder_config(path: str) -> str | None:
     """The configuration of the decoder in a folder, or the file itself; None for other models."""

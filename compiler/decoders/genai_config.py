@@ -37,6 +37,13 @@ class DecoderOutputs(msgspec.Struct, frozen=True):
     present_value_names: str = "present.%d.value"
 
 
+class SlidingWindow(msgspec.Struct, frozen=True):
+    """How many tokens the attention of some layers sees; without `layers`, of all."""
+
+    window_size: int
+    layers: list[int] = []
+
+
 class DecoderPart(msgspec.Struct, frozen=True):
     """The decoder itself: its file, its sizes and its names."""
 
@@ -47,6 +54,13 @@ class DecoderPart(msgspec.Struct, frozen=True):
     head_size: int
     inputs: DecoderInputs = DecoderInputs()
     outputs: DecoderOutputs = DecoderOutputs()
+    sliding_window: SlidingWindow | None = None
+
+    def window(self, layer: int) -> int:
+        """How many tokens the attention of a layer sees; -1 for all."""
+        found = self.sliding_window
+        inside = found is not None and (not found.layers or layer in found.layers)
+        return found.window_size if found is not None and inside else -1
 
 
 class ModelPart(msgspec.Struct, frozen=True):

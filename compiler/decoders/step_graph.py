@@ -61,6 +61,7 @@ _ATTENTION = "GroupQueryAttention"
 _QUERY_SEQLENS = 16
 """The input of GroupQueryAttention that has the lengths of queries, since onnxruntime 1.32."""
 
+_WINDOW = "local_window_size"
 _OTHER_ATTENTION = ("Attention", "MultiHeadAttention", "DecoderMaskedMultiHeadAttention")
 _PRODUCTS = ("MatMul", "Gemm", "MatMulNBits")
 
@@ -159,11 +160,22 @@ class _Rewriting:
         inputs[_QUERY_SEQLENS] = QUERY_LENGTHS
         del node.input[:]
         node.input.extend(inputs)
+        self._set_window(node, self._decoder.window(layer))
         result = node.output[0]
         node.output[0] = f"{result}/rows"
         yield node
         width = self._decoder.num_attention_heads * self._decoder.head_size
         yield from self._token_rows(node.output[0], result, width)
+
+    def _set_window(self, node: NodeProto, window: int) -> None:
+        """Let an attention see as many tokens as the configuration says: the builder leaves it to
+        the program that runs the decoder, for some families.
+        """
+        if window < 1:
+            return
+        kept = [one for one in node.attribute if one.name != _WINDOW]
+        del node.attribute[:]
+        node.attribute.extend([*kept, helper.make_attribute(_WINDOW, window)])
 
     def _layer_of(self, node: NodeProto) -> int:
         """The layer of an attention, by its cache; ModelError for attentions that differ."""

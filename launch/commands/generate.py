@@ -22,6 +22,14 @@ class PlaceGroup:
         int | None,
         typer.Option(metavar="N", help="The most tokens of a text, its prompt included."),
     ] = None
+    precision: Annotated[
+        str | None,
+        typer.Option(
+            metavar="fp32|int8|int4",
+            show_default="fp32; int4 for GGUF files of four bits",
+            help="Of the weights of a Hugging Face folder or a GGUF file.",
+        ),
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -79,7 +87,7 @@ def generate(
         typer.Argument(
             metavar="MODEL",
             show_default=False,
-            help="A folder of onnxruntime-genai, with a genai_config.json.",
+            help="A folder of onnxruntime-genai or of Hugging Face, or a GGUF file.",
         ),
     ],
     prompt: Annotated[
@@ -99,7 +107,7 @@ def generate(
         replicas=place.replicas,
         threads=place.threads,
         timeout=None,
-        generation=GenerationSettings(context=place.context),
+        generation=GenerationSettings(context=place.context, precision=place.precision),
     )
     prompts = prompts_of(prompt, given.prompts)
     stop = tuple(sampling.stop or ())

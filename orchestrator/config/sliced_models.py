@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 from ...comm.errors import UsageError
+from ...comm.processes.built_decoder import BuildRequest, BuiltDecoder, build_in_child
 from ...comm.processes.sliced_model import (
     AUTO,
     Mesh,
@@ -13,7 +15,7 @@ from ...comm.processes.sliced_model import (
     parse_mesh,
     slice_in_child,
 )
-from ...comm.serving.decoder_files import decoder_config
+from ...comm.serving.decoder_files import GGUF, decoder_config
 from .settings import ModelSettings
 
 
@@ -21,16 +23,18 @@ class SlicedModels:
     """The shards that child processes have made; the model cache keeps them until `close`."""
 
     def __init__(self) -> None:
-        self._held: list[SlicedModel] = []
+        self._held: list[SlicedModel | BuiltDecoder] = []
+        self.decoder: str | None = None
+        """The configuration of a model that generates text."""
 
     def shards_of(self, model: ModelSettings) -> ModelSettings:
         """The settings of a model's shards, after slicing it where that is asked for.
 
         Raises UsageError, and ModelError where the model cannot be sliced.
         """
-        config = decoder_config(model.path)
-        if config is not None:
-            model = _decoder(model, config)
+        self.decoder = self._decoder_of(model)
+        if self.decoder is not None:
+            model = _decoder(model, self.decoder)
         if model.slice is None:
             if model.slice_dir is not None:
                 raise UsageError(f"model '{model.label}': slice_dir is for shards of slice.")
@@ -54,6 +58,33 @@ class SlicedModels:
         """Let the model cache evict the shards."""
         for one in self._held:
             one.close()
+
+    def _decoder_of(self, model: ModelSettings) -> str | None:
+        """The configuration of a model's decoder, which is built where it is in another form; None
+        for models that generate no text.
+        """
+        config, precision = decoder_config(model.path), None
+        if model.generation is not None:
+            precision = model.generation.precision
+        if config is not None and precision is not None:
+            raise UsageError(
+                f"model '{model.label}': precision is for Hugging Face folders and GGUF files, and "
+                f"{model.path} has been built already: leave precision out."
+            )
+        if config is not None or not _is_built(model):
+            return config
+        built = build_in_child(BuildRequest(model.path, precision or "", model.cache_folder))
+        self._held.append(built)
+        return built.config
+
+
+def _is_built(model: ModelSettings) -> bool:
+    """Whether a model generates text once its decoder is built: a GGUF file, and a folder of
+    Hugging Face whose settings have a block for generation.
+    """
+    if model.path.endswith(GGUF):
+        return True
+    return model.generation is not None and os.path.isdir(model.path)
 
 
 def _decoder(model: ModelSettings, config: str) -> ModelSettings:

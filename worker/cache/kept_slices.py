@@ -27,7 +27,8 @@ from ...compiler.slicing.planning.host_costs import plan_costs
 from ...compiler.slicing.slicer import plan_slices, slice_model
 from ...compiler.slicing.slicing_plan import SlicingPlan
 from ...compiler.slicing.sources import source_files, stem_of
-from .identity import ModelIdentities, ModelIdentity, package_version, source_digest
+from .build_source import BuildSource
+from .identity import package_version, source_digest
 from .settings import served_cache
 from .store import IDENTITIES, CacheStore
 
@@ -52,54 +53,16 @@ def kept_slices(request: SliceRequest) -> SliceAnswer:
         _sweep(request)
         return SliceAnswer()
     if not request.folder:
-        source = _Source(request.model, _store(request).folder / IDENTITIES)
+        source = BuildSource(request.model, _files, _store(request).folder / IDENTITIES)
         found = _in_cache(request, source)
         return _answer(request, found, str(found))
     parent = Path(request.folder).absolute()
     with _alone_in(parent):
-        source = _Source(request.model, parent, _OWN)
+        source = BuildSource(request.model, _files, parent, _OWN)
         folder = parent / f"{stem_of(request.model)}-{key_of(request, source.digest)[:12]}"
         if not folder.exists():
             _write(request, source, folder)
     return _answer(request, folder, "")
-
-
-class _Source:
-    """The files of the model, with the hash that they had before it was sliced."""
-
-    def __init__(self, model: str, remembered: Path, kind: str = "") -> None:
-        """`remembered` is a folder with hashes of earlier requests, whose names begin with `kind`.
-
-        ModelError where the model cannot be read.
-        """
-        self._model = model
-        self._identities = ModelIdentities(remembered, kind=kind)
-        self._identity = self._identities.known(model) or self._read(_files(model))
-        self.digest = self._identity.digest
-
-    def check(self) -> None:
-        """ModelError where the files have other bytes than before.
-
-        Those that were new then are read again, as a change shows in no time of the file system.
-        """
-        before = self._identity
-        same = before.holds if before.settled else self._read(before.files).digest == self.digest
-        if not same:
-            raise self._changed()
-
-    def _read(self, files: Files) -> ModelIdentity:
-        try:
-            found = self._identities.read(files)
-        except OSError as error:
-            raise ModelError(f"{self._model}: cannot be read: {error.strerror}.") from error
-        if found is None:
-            raise self._changed()
-        return found
-
-    def _changed(self) -> ModelError:
-        return ModelError(
-            f"{self._model}: changes while it is read. Start again when it is written."
-        )
 
 
 def _files(model: str) -> Files:
@@ -108,7 +71,7 @@ def _files(model: str) -> Files:
     return {"": Stamp.of(model), **files} if os.path.isdir(model) else files
 
 
-def _in_cache(request: SliceRequest, source: _Source) -> Path:
+def _in_cache(request: SliceRequest, source: BuildSource) -> Path:
     """The folder of the cache's entry, which is made where there is none."""
     store, key = _store(request), key_of(request, source.digest)
 
@@ -156,7 +119,7 @@ def _answer(request: SliceRequest, folder: Path, held: str) -> SliceAnswer:
     return SliceAnswer(pattern, request.ranks, folder=held)
 
 
-def _write(request: SliceRequest, source: _Source, folder: Path) -> None:
+def _write(request: SliceRequest, source: BuildSource, folder: Path) -> None:
     """Write the shards, or that replicas of the whole model are faster, and how many.
 
     Raises ModelError, and leaves nothing, where the model has changed meanwhile.
@@ -217,7 +180,7 @@ def _sweep(request: SliceRequest) -> None:
     """Remove what a killed process has left of this request."""
     if request.folder:
         folder = Path(request.folder)
-        key = key_of(request, _Source(request.model, folder, _OWN).digest)
+        key = key_of(request, BuildSource(request.model, _files, folder, _OWN).digest)
         sweep(folder, f".{stem_of(request.model)}-{key[:12]}.slicing-")
     else:
         _store(request).sweep()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,7 @@ from .lockstep import merged
 
 Arrays = Mapping[str, np.ndarray]
 
+_FOLDER = "session.model_external_initializers_file_folder_path"
 _LEAST = 1024
 """Elements of the smallest weights that are inputs of a session, not constants."""
 
@@ -36,8 +38,9 @@ def run_model(model: ir.Model, inputs: Arrays, fused: bool = False) -> list[np.n
 
 
 def _session(model: ir.Model, fused: bool = False) -> onnxruntime.InferenceSession:
-    _load_weights(model)
+    folder = _load_weights(model)
     options = onnxruntime.SessionOptions() if fused else _options(model)
+    options.add_session_config_entry(_FOLDER, folder)
     options.log_severity_level = 4  # errors are raised, and say the same
     try:
         return onnxruntime.InferenceSession(
@@ -61,13 +64,43 @@ def _options(model: ir.Model) -> onnxruntime.SessionOptions:
     return options
 
 
-def _load_weights(model: ir.Model) -> None:
-    """Copy external weights into a model. The mapped files stay open: other models share them."""
+def _load_weights(model: ir.Model) -> str:
+    """Copy external weights into a model. The mapped files stay open: other models share them.
+
+    Weights in blocks stay in files of one folder, which is returned: a session reads them there.
+    """
+    folder = ""
     for graph in model.graphs():
         for value in graph.initializers.values():
             tensor = value.const_value
             if isinstance(tensor, ir.ExternalTensor):
-                value.const_value = ir.Tensor(np.array(tensor.numpy()), dtype=tensor.dtype)
+                own = os.path.dirname(os.path.abspath(tensor.path))
+                if is_packed(value) and folder in ("", own):
+                    folder, value.const_value = own, _beside(tensor)
+                else:
+                    value.const_value = ir.Tensor(np.array(tensor.numpy()), dtype=tensor.dtype)
+    return folder
+
+
+def _beside(tensor: ir.ExternalTensor) -> ir.ExternalTensor:
+    """A tensor whose file is named without its folder, as onnxruntime asks for it."""
+    folder, name = os.path.split(os.path.abspath(tensor.path))
+    return ir.ExternalTensor(
+        name,
+        tensor.offset,
+        tensor.length,
+        tensor.dtype,
+        shape=tensor.shape,
+        name=str(tensor.name),
+        base_dir=folder,
+    )
+
+
+def is_packed(value: ir.Value) -> bool:
+    """Whether a weight is in blocks of a few bits: products with one that is an input round less
+    than with one that onnxruntime packs, as it does for ranks.
+    """
+    return any(use.node.op_type == "MatMulNBits" for use in value.uses())
 
 
 def is_numeric(dtype: np.dtype[Any]) -> bool:
@@ -87,7 +120,8 @@ class MappedSession:
         for name, value in list(model.graph.initializers.items()):
             tensor = value.const_value
             assert tensor is not None
-            if tensor.size >= _LEAST and is_numeric(tensor.dtype.numpy()):
+            large = tensor.size >= _LEAST and is_numeric(tensor.dtype.numpy())
+            if large and not is_packed(value):
                 self._weights[name] = np.ascontiguousarray(tensor.numpy())
                 del model.graph.initializers[name]
                 model.graph.inputs.append(value)

@@ -104,6 +104,7 @@ class SliceProgram:
         self._produced: dict[int, dict[Placement, list[int]]] = defaultdict(dict)
         self._add_nodes()
         self._add_values()
+        self._add_states()
 
     def _variable(self, cost: float, integer: bool = False) -> int:
         self._cost.append(cost * _UNIT)
@@ -138,6 +139,22 @@ class SliceProgram:
                 self._convert(number, members, needs)
             else:
                 self._provide(members, needs)
+
+    def _add_states(self) -> None:
+        """Let each state be taken as it was kept: no rank has the parts of others."""
+        uses, numbers = uses_of(self._classes, self._graph), self._classes.values
+        states = self._graph.states.items()
+        pairs = {(numbers[kept], numbers[taken]) for kept, taken in states if taken}
+        for kept, taken in sorted(pairs):
+            produced = self._produced[kept]
+            for need in self._needs(uses.get(taken, ())):
+                for placement in {**produced, **need}:
+                    made, used = produced.get(placement, ()), need.get(placement) or ()
+                    # a node that takes and makes a state is in both
+                    terms = [(one, 1.0) for one in made if one not in used]
+                    terms += [(one, -1.0) for one in used if one not in made]
+                    if terms:
+                        self._rows.add(terms, 0.0, 0.0)
 
     def _is_given(self, value: ir.Value) -> bool:
         """Whether a value is given out whole."""

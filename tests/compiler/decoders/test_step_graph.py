@@ -95,3 +95,17 @@ def test_too_few_layers_are_refused() -> None:
         ModelError, match="found 1 nodes GroupQueryAttention, expected one for each"
     ):
         step_graph(model, CONFIG, "model.onnx")
+
+
+def test_the_window_of_the_configuration() -> None:
+    """The builder writes it beside the graph, for Mistral's family."""
+    path = FOLDER.parent / "mistral" / "genai_config.json"
+    nodes = load_model(str(path)).model.graph.node
+    attentions = [node for node in nodes if node.op_type == "GroupQueryAttention"]
+    found = [
+        helper.get_attribute_value(one)
+        for node in attentions
+        for one in node.attribute
+        if one.name == "local_window_size"
+    ]
+    assert found == [8, 8]
