@@ -26,6 +26,7 @@ PACKAGES = {
     "serve": {"uvloop", "httptools", "prometheus_client", "grpc"},
     "ray": {"ray"},
     "generate": {"tokenizers", "jinja2"},
+    "decoders": {"onnxruntime_genai", "transformers", "gguf", "torch"},
 }
 """What an extra brings to import, besides what Rankmesh itself needs."""
 
