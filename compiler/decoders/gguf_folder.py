@@ -45,7 +45,8 @@ _LLAMA3 = {
 }
 """How Llama 3 scales rotary frequencies; a file has the factors alone."""
 
-_WHOLE = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
+_WHOLE = {"output_norm": "model.norm", "output": "lm_head"}
+_WHOLE["token_embd"] = "model.embed_tokens"  # nosec B105  # the name of a tensor
 _LAYER = {
     "attn_norm": "input_layernorm",
     "attn_q": "self_attn.q_proj",
@@ -147,8 +148,11 @@ def _config(file: GgufFile, family: _Family) -> dict[str, Any]:
 
 def _ids(file: GgufFile) -> dict[str, int]:
     """The ids of tokens with a meaning."""
-    names = {"bos_token_id": "bos", "eos_token_id": "eos", "pad_token_id": "padding"}
-    found = {name: file.find(f"tokenizer.ggml.{one}_token_id") for name, one in names.items()}
+    names = {"bos": "bos", "eos": "eos", "pad": "padding"}
+    found = {
+        f"{name}_token_id": file.find(f"tokenizer.ggml.{one}_token_id")
+        for name, one in names.items()
+    }
     return {name: one for name, one in found.items() if one is not None}
 
 

@@ -23,7 +23,7 @@ def holdings(collected: bool = True) -> dict[str, Counter[str]]:
     maps = Counter(
         line.split()[-1]
         for line in Path("/proc/self/maps").read_text().splitlines()
-        if "rankmesh" in line
+        if "memfd:rankmesh" in line or "/dev/shm/rankmesh" in line
     )
     return {
         "descriptors": descriptors(),

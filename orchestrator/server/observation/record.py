@@ -65,7 +65,7 @@ class RequestRecord:
     """
 
     bytes_out = 0
-    token = ""
+    token = ""  # nosec B105  # the name of a client's token; none
     model = ""
     version = ""
     status = CLOSED_BY_CLIENT
