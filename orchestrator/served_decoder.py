@@ -10,8 +10,6 @@ from typing import Any
 from ..comm.errors import Closed, InputError, RankmeshError, UsageError
 from ..comm.host.resources import memory_limit
 from ..comm.host.sealed_memory import FIXED, create_sealed
-from ..comm.job.environment import deadline_from_environment
-from ..comm.serving.orders import ServeJob
 from ..comm.serving.steps import DecoderJob, DecoderReport
 from .config.class_labels import class_labels_of
 from .config.generation_settings import GenerationSettings
@@ -27,10 +25,9 @@ from .generation.text_tokenizer import NoText, TextTokenizer
 from .generation.texts import Prompt
 from .replica.rank_status import DecoderStatus
 from .replica.replica import Replica
-from .replica.replica_spec import ReplicaSpec
 from .requests.metrics import ModelMetrics
 from .served import Served
-from .served_model import ModelPlan, SharedParts
+from .served_model import ModelPlan, SharedParts, replica_of
 from .weights.weight_updates import WeightUpdates
 
 _DEFAULT_TOKENS = 256
@@ -272,35 +269,8 @@ class ServedDecoder(Served):
         return most
 
     def _replica(self, plan: ModelPlan, replica: ReplicaPlan) -> Replica:
-        settings, shards, parts = plan.files.settings, plan.files.shards, self._parts
-        job = ServeJob(
-            shards.pattern,
-            shards.count,
-            "cpu",
-            settings.collectives,
-            1,
-            plan.spin,
-            parts.slots.spare,
-            -1,
-            parts.arena.fd,
-            -1,
-            list(parts.slots.files),
-            os.getpid(),
-            [],
-            updates=parts.weights.fd,
-            allow_equal_shards=settings.allow_equal_shards,
-            cache=settings.cache_folder,
-            decoder=self._memory(len(plan.replicas) * len(replica.ranks), len(replica.ranks)),
-        )
-        spec = ReplicaSpec(
-            replica.replica,
-            replica.ranks,
-            job,
-            settings,
-            deadline_from_environment(),
-            plan.files.table,
-        )
-        return Replica(spec, self.dispatcher, parts.launcher, parts.loop)
+        memory = self._memory(len(plan.replicas) * len(replica.ranks), len(replica.ranks))
+        return replica_of(plan, replica, self._parts, self.dispatcher, "cpu", decoder=memory)
 
     def _memory(self, ranks: int, in_replica: int) -> DecoderJob:
         """Memory for the keys and values of a replica's ranks, one part behind the other. Pages

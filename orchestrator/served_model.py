@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from ..comm.errors import Closed
 from ..comm.host.resources import memory_limit
@@ -28,6 +29,7 @@ from .config.topology import ModelFiles, ReplicaPlan
 from .event_loop.loop import EventLoopThread
 from .rank_launchers import launcher_of
 from .replica.replica import Replica
+from .replica.replica_owner import ReplicaOwner
 from .replica.replica_spec import ReplicaSpec
 from .replica.supervised_ranks import RankLauncher
 from .requests.metrics import ModelMetrics
@@ -173,42 +175,62 @@ class ServedModel(Served):
         self._sliced.close()
 
     def _replica(self, plan: ModelPlan, replica: ReplicaPlan, parts: SharedParts) -> Replica:
-        settings, shards = plan.files.settings, plan.files.shards
+        settings = plan.files.settings
         function = _function(settings)
-        job = ServeJob(
-            shards.pattern,
-            shards.count,
+        return replica_of(
+            plan,
+            replica,
+            parts,
+            self.dispatcher,
             "cpu" if function else settings.device or "",
-            settings.collectives,
-            1,
-            plan.spin,
-            parts.slots.spare,
-            -1,
-            parts.arena.fd,
-            -1,
-            list(parts.slots.files),
-            os.getpid(),
-            [],
             first=self._one_first and replica.replica == 0,
-            updates=parts.weights.fd,
             warm=settings.warm_up,
-            allow_equal_shards=settings.allow_equal_shards,
             executor=settings.executor or "",
             precision_mode=settings.precision_mode or "",
             execution_plan=dict(settings.execution_plan or {}),
-            cache=settings.cache_folder,
             samples=settings.samples if isinstance(settings, RepositoryModel) else (),
             function=function,
         )
-        spec = ReplicaSpec(
-            replica.replica,
-            replica.ranks,
-            job,
-            settings,
-            deadline_from_environment(),
-            plan.files.table,
-        )
-        return Replica(spec, self.dispatcher, parts.launcher, parts.loop)
+
+
+def replica_of(
+    plan: ModelPlan,
+    replica: ReplicaPlan,
+    parts: SharedParts,
+    owner: ReplicaOwner,
+    device: str,
+    **job: Any,
+) -> Replica:
+    """A replica of a model, which is not started yet; `job` are further fields of its ServeJob."""
+    settings, shards = plan.files.settings, plan.files.shards
+    served = ServeJob(
+        shards.pattern,
+        shards.count,
+        device,
+        settings.collectives,
+        1,
+        plan.spin,
+        parts.slots.spare,
+        -1,
+        parts.arena.fd,
+        -1,
+        list(parts.slots.files),
+        os.getpid(),
+        [],
+        updates=parts.weights.fd,
+        allow_equal_shards=settings.allow_equal_shards,
+        cache=settings.cache_folder,
+        **job,
+    )
+    spec = ReplicaSpec(
+        replica.replica,
+        replica.ranks,
+        served,
+        settings,
+        deadline_from_environment(),
+        plan.files.table,
+    )
+    return Replica(spec, owner, parts.launcher, parts.loop)
 
 
 def _function(settings: ModelSettings) -> PythonFunction | None:

@@ -49,13 +49,6 @@ class DecoderReport(msgspec.Struct, frozen=True):
     inexact: str = ""
 
 
-class StepRoom(msgspec.Struct, frozen=True, array_like=True):
-    """Bytes of the arena for the results of one rank."""
-
-    offset: int
-    size: int
-
-
 class DecoderStep(msgspec.Struct, frozen=True, array_like=True, tag=True, eq=False):
     """One step: the new tokens of some sequences.
 
@@ -63,7 +56,8 @@ class DecoderStep(msgspec.Struct, frozen=True, array_like=True, tag=True, eq=Fal
     `lengths` tokens before the step. `counts` are those that come new, in `tokens`, sequence after
     sequence in the order of slots. `wanted` are the new tokens after which the next one is asked
     for, by their places in `tokens`; of the first `logits` of them all logits are wanted. All are
-    little-endian int32. Two steps that follow each other have different `parity`.
+    little-endian int32. Two steps that follow each other have different `parity`. `rooms` are the
+    offsets in the arena at which each rank writes its DecodedTokens.
     """
 
     slots: bytes
@@ -73,7 +67,7 @@ class DecoderStep(msgspec.Struct, frozen=True, array_like=True, tag=True, eq=Fal
     wanted: bytes
     logits: int
     parity: int
-    rooms: tuple[StepRoom, ...]
+    rooms: tuple[int, ...]
 
     @staticmethod
     def of(
@@ -83,7 +77,7 @@ class DecoderStep(msgspec.Struct, frozen=True, array_like=True, tag=True, eq=Fal
         wanted: list[int],
         logits: int,
         parity: int,
-        rooms: tuple[StepRoom, ...],
+        rooms: tuple[int, ...],
     ) -> DecoderStep:
         """A step of lists of numbers."""
         counts = [len(one) for one in tokens]

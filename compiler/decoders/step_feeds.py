@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -27,11 +27,6 @@ query has two rows, as attention wants room for its padding, too.
 
 _STRIDE = 7919
 """Between the ids of tokens: a prime, so that they spread over the vocabulary."""
-
-
-def is_step_graph(inputs: Sequence[str]) -> bool:
-    """Whether a model with these inputs is a step graph."""
-    return {TOKENS, ROWS, PLACES, KEPT_ROWS}.issubset(inputs)
 
 
 def step_indexes(vocabulary: int) -> Mapping[str, Array]:

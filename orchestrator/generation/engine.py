@@ -18,7 +18,7 @@ from ...comm.errors import Poisoned, RankmeshError
 from ...comm.request_memory.owned_arena import OwnedArena, Region
 from ...comm.serving.caller_slots import CallerSlots
 from ...comm.serving.orders import InvalidRankData
-from ...comm.serving.steps import DecodedTokens, DecoderReport, StepRoom
+from ...comm.serving.steps import DecodedTokens, DecoderReport
 from ..config.generation_settings import GenerationSettings
 from ..event_loop.loop import EventLoopThread
 from ..replica.replica import Replica
@@ -198,13 +198,13 @@ class DecoderEngine(threading.Thread):
             raise InvalidRankData(rank, "answered a step with tokens that its vocabulary lacks")
         return found
 
-    def _made_rooms(self, wanted: int, logits: int) -> tuple[StepRoom, ...]:
+    def _made_rooms(self, wanted: int, logits: int) -> tuple[int, ...]:
         """Memory for the results of each rank."""
         sizes = [DecodedTokens.size(wanted, logits, one.columns) for one in self._reports]
         held = [room.size for room in self._rooms]
         if len(held) != len(sizes) or any(map(gt, sizes, held)):
             self._rooms = [self._arena.allocate(max(size, 4096)) for size in sizes]
-        return tuple(StepRoom(room.offset, room.size) for room in self._rooms)
+        return tuple(room.offset for room in self._rooms)
 
     def _withdraw(self) -> None:
         """Give all sequences back to the queue: the ranks are gone."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from collections.abc import Sequence as Items
 from itertools import accumulate
 
-from ...comm.serving.steps import DecoderStep, StepRoom
+from ...comm.serving.steps import DecoderStep
 from .sequence import Sequence
 from .step_planner import PlannedRow
 
@@ -17,7 +17,7 @@ def step_order(
     wanted: Items[PlannedRow],
     logits: int,
     parity: int,
-    rooms: tuple[StepRoom, ...],
+    rooms: tuple[int, ...],
 ) -> DecoderStep:
     """The order of planned `rows` of the sequences that are `running`, by slot.
 

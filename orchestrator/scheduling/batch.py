@@ -104,14 +104,14 @@ def slot_of(requests: Sequence[Request]) -> int:
 
 
 @dataclass(slots=True, eq=False)
-class WeightSwitch:
-    """The order `number`: the ranks compute with other weights from the next order on."""
+class OrderWithoutOutputs:
+    """The order `number`, given at `begun` (`time.monotonic`), to which ranks give no outputs."""
 
     number: int
     begun: float
 
     def check(self, rank: int, answer: Answer) -> None:
-        """Raise InvalidRankData where a rank gives outputs, which no switch has."""
+        """Raise InvalidRankData where a rank gives outputs."""
         if answer.outputs:
             raise InvalidRankData(rank, f"answered with {len(answer.outputs)} outputs, expected 0")
 
@@ -127,22 +127,19 @@ def _arrays(found: FoundOutputs, leased: bool) -> Outputs:
 
 
 @dataclass(slots=True, eq=False)
-class StepOrder:
-    """The order `number`: one step of a decoder. Its results lie in memory that all steps share."""
+class WeightSwitch(OrderWithoutOutputs):
+    """The ranks compute with other weights from the next order on."""
 
-    number: int
-    begun: float
+
+@dataclass(slots=True, eq=False)
+class StepOrder(OrderWithoutOutputs):
+    """One step of a decoder. Its results lie in memory that all steps share."""
+
     answered: bool = False
-
-    def check(self, rank: int, answer: Answer) -> None:
-        """Raise InvalidRankData where a rank gives outputs, which no step has."""
-        if answer.outputs:
-            raise InvalidRankData(rank, f"answered with {len(answer.outputs)} outputs, expected 0")
 
     def accept(self, answers: Mapping[int, Answer]) -> None:
         """See Batch.accept."""
-        for rank, answer in answers.items():
-            self.check(rank, answer)
+        OrderWithoutOutputs.accept(self, answers)
         self.answered = True
 
 

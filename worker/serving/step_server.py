@@ -130,7 +130,7 @@ class StepServer:
 
     def _write(self, step: DecoderStep, logits: Array) -> None:
         """Write the best next tokens, and the logits that are wanted, where the step says."""
-        place = step.rooms[self._rank].offset
+        place = step.rooms[self._rank]
         results = DecodedTokens.at(self._tensors, place, len(logits), step.logits, self._columns)
         best = logits.argmax(1)
         results.tokens[...] = best + self._first

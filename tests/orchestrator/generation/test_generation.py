@@ -152,7 +152,7 @@ def test_prompts_that_wait_for_others_give_the_same_bits(llama: Orchestrator) ->
 def test_a_fault_of_the_engine_ends_its_texts(
     llama: Orchestrator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody waits for ever, and the next text is answered."""
+    """The caller gets the error, and the next text is answered."""
 
     def faulty(*given: object) -> None:
         raise ValueError("a fault")
